@@ -1,0 +1,1 @@
+"""The benchmark: ratios beside a C server and the original, measured in one run on one machine."""

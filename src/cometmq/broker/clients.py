@@ -1,0 +1,157 @@
+"""Clients: who is connected in which group, what they subscribe to, and who must be told."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from cometmq.net import Connection
+from cometmq.protocol import (
+    Command,
+    ConsumerData,
+    HeartbeatData,
+    NotifyConsumerIdsChanged,
+    SubscriptionData,
+)
+from cometmq.runtime import Clock
+
+log = logging.getLogger("cometmq.broker")
+
+SCAN_S = 10.0
+BROADCASTING = "BROADCASTING"
+
+
+@dataclass
+class Member:
+    """One client of a group, by its connection."""
+
+    client_id: str
+    seen_ms: int
+
+
+@dataclass
+class Consumers:
+    """A consumer group as its members describe it; the latest heartbeat decides."""
+
+    model: str = "CLUSTERING"
+    fingerprint: int = 0
+    members: dict[Connection, Member] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+
+
+class Clients:
+    """The groups that are connected now; all of it in memory, as clients tell it again."""
+
+    def __init__(self, clock: Clock, expires_ms: int) -> None:
+        self._clock = clock
+        self._expires_ms = expires_ms
+        self._consumers: dict[str, Consumers] = {}
+        self._producers: dict[str, dict[Connection, Member]] = {}
+        self._attended: dict[Connection, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def consumers(self, group: str) -> Consumers | None:
+        """The members of a consumer group; None where it has none."""
+        return self._consumers.get(group)
+
+    def beat_producers(self, connection: Connection, beat: HeartbeatData) -> None:
+        """A client says which producer groups it has."""
+        self._attend(connection)
+        member = Member(beat.client_id or "", self._clock.now_ms())
+        for one in beat.producer_data_set:
+            self._producers.setdefault(one.group_name or "", {})[connection] = member
+
+    def beat_consumer(
+        self, connection: Connection, beat: HeartbeatData, one: ConsumerData, *, notify: bool
+    ) -> bool:
+        """A client says that it is in a consumer group; whether it must send all again."""
+        self._attend(connection)
+        name = one.group_name or ""
+        known = name in self._consumers
+        group = self._consumers.setdefault(name, Consumers())
+        changed = connection not in group.members
+        group.members[connection] = Member(beat.client_id or "", self._clock.now_ms())
+        stale = not known or group.fingerprint != beat.heartbeat_fingerprint
+        if not beat.without_sub:
+            group.model = one.message_model or group.model
+            group.fingerprint = beat.heartbeat_fingerprint
+            changed |= _subscribe(group, one.subscription_data_set)
+        if changed and notify and group.model != BROADCASTING:
+            self._notify(name, group)
+        return stale if beat.without_sub else beat.heartbeat_fingerprint == 0
+
+    def leave(
+        self, connection: Connection, producer_group: str | None, consumer_group: str | None
+    ) -> None:
+        """A client leaves its groups; whatever id it names, its connection is what leaves."""
+        if producer_group:
+            self._leave_producers(connection, producer_group)
+        if consumer_group:
+            self._leave_consumers(connection, consumer_group)
+
+    def _leave_producers(self, connection: Connection, name: str) -> None:
+        group = self._producers.get(name, {})
+        group.pop(connection, None)
+        if not group:
+            self._producers.pop(name, None)
+
+    def _leave_consumers(self, connection: Connection, name: str) -> None:
+        group = self._consumers.get(name)
+        if group is None or group.members.pop(connection, None) is None:
+            return
+        if not group.members:
+            del self._consumers[name]
+        elif group.model != BROADCASTING:
+            self._notify(name, group)
+
+    def _attend(self, connection: Connection) -> None:
+        if connection not in self._attended:
+            self._attended[connection] = None
+            connection.ended.watch(lambda _: self._gone(connection))
+
+    def _gone(self, connection: Connection) -> None:
+        self._attended.pop(connection, None)
+        for name in list(self._producers):
+            self._leave_producers(connection, name)
+        for name in list(self._consumers):
+            self._leave_consumers(connection, name)
+
+    def _notify(self, name: str, group: Consumers) -> None:
+        """Tells every member, a new one included, that the members are others now."""
+        told = Command.request(NotifyConsumerIdsChanged(name)).oneway().write()
+        for connection in group.members:
+            connection.write(told)
+
+    def start(self) -> None:
+        """Looks for silent clients from now on."""
+        self._timer = asyncio.get_running_loop().call_later(SCAN_S, self._expire)
+
+    def _expire(self) -> None:
+        late = self._clock.now_ms() - self._expires_ms
+        groups = [group.members for group in self._consumers.values()]
+        for members in [*groups, *self._producers.values()]:
+            for connection, member in list(members.items()):
+                if member.seen_ms < late:
+                    log.warning("client %s at %s is silent", member.client_id, connection.remote)
+                    connection.abort()
+        self.start()
+
+    def close(self) -> None:
+        """Looks no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _subscribe(group: Consumers, told: tuple[SubscriptionData, ...]) -> bool:
+    """Takes a heartbeat's subscriptions; whether a topic came or went (a new text notifies not)."""
+    changed = False
+    for one in told:
+        topic = one.topic or ""
+        known = group.subscriptions.get(topic)
+        if known is None or one.sub_version > known.sub_version:
+            group.subscriptions[topic] = one
+            changed |= known is None
+    wanted = [one.topic for one in told]
+    for topic in [topic for topic in group.subscriptions if topic not in wanted]:
+        del group.subscriptions[topic]
+        changed = True
+    return changed

@@ -1,0 +1,181 @@
+"""`cometmq up`: a whole node, which proves that it works and says how to use it."""
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cometmq.broker import BrokerSettings
+from cometmq.kernel import NAME as KERNEL
+from cometmq.nameserver import NameServerSettings
+from cometmq.net import Address
+from cometmq.node import Node, NodeSettings, prove
+from cometmq.runtime import BadSetting, settings
+from cometmq.store import LocalDisk, StoreError, StoreSettings
+from cometmq.store.births import write_file
+
+SMALL_LOG = 64 << 20
+"""Log files of a node that was started without a configuration: 1 GiB each is much for a laptop."""
+
+DATA = "storePathRootDir"
+LOG = "storePathCommitLog"
+MODELS = (BrokerSettings, StoreSettings)
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declares the command's words."""
+    parser = commands.add_parser("up", help="run a node: name server, broker and store")
+    parser.add_argument("--data", metavar="DIR", help="where to store (default: ./cometmq-data)")
+    parser.add_argument(
+        "--namesrv",
+        metavar="HOST:PORT",
+        help="where our name server listens (default: 127.0.0.1:9876)",
+    )
+    parser.add_argument(
+        "--broker", metavar="HOST:PORT", help="where our broker listens (default: 127.0.0.1:10911)"
+    )
+    parser.add_argument("-c", dest="file", metavar="FILE", help="a broker's key=value file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="one key; may be repeated"
+    )
+    parser.set_defaults(work=up)
+
+
+async def up(given: argparse.Namespace) -> int:
+    """Starts, proves, says so, and runs until it is told to stop."""
+    logging.basicConfig(
+        level=os.environ.get("COMETMQ_LOG", "INFO"),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    plan = Plan(given)
+    if plan.idle is not None:
+        print(plan.idle, file=sys.stderr)
+    try:
+        disk = LocalDisk(plan.data)
+        async with Node(plan.node, disk=disk) as node:
+            if plan.own_sizes:
+                write_file(disk, "broker.conf", plan.properties(node))
+            await prove(node.namesrv, node.broker.address)
+            # What lives now lives on; the collector need not walk over it again (design).
+            gc.collect()
+            gc.freeze()
+            _say(node, plan)
+            await stop.wait()
+    except StoreError as error:
+        raise BadSetting(f"the data directory {plan.data} cannot be used: {error}") from error
+    return 0
+
+
+class Plan:
+    """What was asked for, from the file and the words of the command."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        values = _read_file(given.file) if given.file else {}
+        for pair in given.set:
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise BadSetting(f"--set {pair}: expected KEY=VALUE")
+            values[key.strip()] = value.strip()
+        self.own_sizes = not given.file
+        if self.own_sizes:
+            values.setdefault("mappedFileSizeCommitLog", str(SMALL_LOG))
+        used: set[str] = set()
+        self.data = self._data(given, values, used)
+        broker = settings.read(BrokerSettings, values, used)
+        store = settings.read(StoreSettings, values, used)
+        if given.broker:
+            where = _address("--broker", given.broker)
+            broker = replace(broker, bind_address=where.host, listen_port=where.port)
+        name_server = None
+        if given.namesrv or not broker.namesrv_addr:
+            where = _address("--namesrv", given.namesrv or "127.0.0.1:9876")
+            allowed = broker.admin_allowed_addresses
+            name_server = NameServerSettings(
+                where.host, where.port, admin_allowed_addresses=allowed
+            )
+        self.node = NodeSettings(name_server, broker, store)
+        known = {key for model in MODELS for key in settings.keys(model)} | {DATA}
+        self.idle = settings.without_effect(values, used, known)
+
+    def _data(self, given: argparse.Namespace, values: Mapping[str, str], used: set[str]) -> Path:
+        used |= {DATA, LOG}
+        if given.data:
+            root = Path(given.data)
+        elif DATA in values:
+            root = Path(values[DATA])
+        elif given.file:
+            raise BadSetting(
+                f"{given.file} sets no {DATA}: set it there, or give --data DIR; there is no "
+                "default beside a file, so that nothing is stored where nobody looks for it"
+            )
+        else:
+            root = Path("cometmq-data")
+        log = values.get(LOG)
+        if log and Path(log).absolute() != (root / "commitlog").absolute():
+            raise BadSetting(
+                f"{LOG}={log}: the log lies in {root / 'commitlog'}; another place is not built yet"
+            )
+        return root.absolute()
+
+    def properties(self, node: Node) -> bytes:
+        """What an original has to be told to open this store."""
+        broker, store = self.node.broker, self.node.store
+        pairs = {
+            "brokerClusterName": broker.broker_cluster_name,
+            "brokerName": broker.broker_name,
+            "brokerId": str(broker.broker_id),
+            "brokerIP1": broker.registered,
+            "listenPort": str(node.broker.address.port),
+            "namesrvAddr": node.namesrv,
+            DATA: str(self.data),
+            LOG: str(self.data / "commitlog"),
+            "mappedFileSizeCommitLog": str(store.mapped_file_size_commit_log),
+            "mappedFileSizeConsumeQueue": str(store.mapped_file_size_consume_queue),
+            "flushDiskType": store.flush_disk_type.name,
+        }
+        return "".join(f"{key}={value}\n" for key, value in pairs.items()).encode()
+
+
+def _read_file(name: str) -> dict[str, str]:
+    try:
+        return settings.parse_properties(Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadSetting(f"-c {name}: the file cannot be read: {why}") from error
+
+
+def _address(option: str, text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        raise BadSetting(f"{option} {text}: {error}") from None
+
+
+def _say(node: Node, plan: Plan) -> None:
+    broker = node.broker
+    told = Address(plan.node.broker.registered, broker.address.port)
+    flush = plan.node.store.flush_disk_type.name
+    lines = [
+        f"ready: name server {node.namesrv}, broker {plan.node.broker.broker_name} at {told}, "
+        f"data in {plan.data}, {flush}, kernel {KERNEL}; one message was sent and received",
+        f"  cometmq send -n {node.namesrv} orders 'hello'",
+        f"  cometmq receive -n {node.namesrv} orders",
+        f'  Python: async with Producer("{node.namesrv}", group="shop") as producer: ...',
+        f'  Java:   producer.setNamesrvAddr("{node.namesrv}")',
+        "  Ctrl-C stops it; what was acknowledged stays.",
+    ]
+    print("\n".join(lines), flush=True)
+
+
+__all__: list[Any] = ["add", "up"]

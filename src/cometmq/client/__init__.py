@@ -1,0 +1,27 @@
+"""The Python client: producers and consumers, asynchronous and typed."""
+
+from cometmq.client.consumer import Consumer, Start
+from cometmq.client.errors import (
+    BrokerRefused,
+    ClientError,
+    NoRoute,
+    NotConfirmed,
+    NotRunning,
+    SendFailed,
+)
+from cometmq.client.producer import Producer, Receipt
+from cometmq.client.received import ReceivedMessage
+
+__all__ = [
+    "BrokerRefused",
+    "ClientError",
+    "Consumer",
+    "NoRoute",
+    "NotConfirmed",
+    "NotRunning",
+    "Producer",
+    "Receipt",
+    "ReceivedMessage",
+    "SendFailed",
+    "Start",
+]

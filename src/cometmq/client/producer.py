@@ -1,0 +1,337 @@
+"""Producer: sends messages, with one deadline for all tries and other brokers on failure."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from cometmq.client.allocation import MessageQueue
+from cometmq.client.errors import BrokerRefused, ClientError, NoRoute, NotConfirmed, SendFailed
+from cometmq.client.routes import TEMPLATE, Route
+from cometmq.client.session import Session
+from cometmq.message import (
+    LARGEST_BODY,
+    BadMessage,
+    Message,
+    UniqueIds,
+    batches,
+    compress,
+    properties,
+)
+from cometmq.message.names import group_fault
+from cometmq.net import Address, Network
+from cometmq.protocol import (
+    HeartbeatData,
+    ProducerData,
+    RequestCode,
+    ResponseCode,
+    SendAnswer,
+    SendMessageV2,
+    UnregisterClient,
+)
+from cometmq.runtime import CometError, TimedOut
+
+TRIED_AGAIN = (1, 2, 14, 16, 17, 204, 205)
+"""Codes after which another try may succeed; as the original's retryResponseCodes."""
+
+NOT_CONFIRMED: dict[int, str] = {
+    ResponseCode.FLUSH_DISK_TIMEOUT: "it is not on the disk yet",
+    ResponseCode.SLAVE_NOT_AVAILABLE: "no slave is there to take it",
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: "no slave has taken it in time",
+}
+BORROWED_QUEUES = 4
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Where a message is; of a batch, where its first message is."""
+
+    message_id: str
+    """The id that the client made; it stays the same however often the message is sent."""
+    offset_message_id: str
+    """The id that says where the broker stored it; of a batch, all of them, parted by commas."""
+    topic: str
+    broker: str
+    queue_id: int
+    queue_offset: int
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """What travels: one message or one batch, ready for any broker."""
+
+    topic: str
+    code: int
+    body: bytes
+    properties: str
+    sys_flag: int
+    flag: int
+    ids: str
+
+
+class Producer:
+    """Sends messages: `async with Producer("127.0.0.1:9876", group="shop") as producer`."""
+
+    def __init__(
+        self,
+        namesrv: str,
+        *,
+        group: str,
+        timeout_ms: int = 3_000,
+        tries: int = 3,
+        compress_above: int = 4_096,
+        network: Network | None = None,
+        random: "random.Random | None" = None,
+    ) -> None:
+        if fault := group_fault(group):
+            raise BadMessage(fault)
+        self._group = group
+        self._timeout_ms = timeout_ms
+        self._tries = max(1, tries)
+        self._compress_above = compress_above
+        self._session = Session(
+            namesrv,
+            network=network,
+            chance=random,
+            masters_only=True,
+            describe=lambda me: HeartbeatData(
+                client_id=me, producer_data_set=(ProducerData(group_name=group),)
+            ),
+        )
+        chance = self._session.random
+        self._ids = UniqueIds(self._session.host, chance.getrandbits(16), chance)
+        self._turns: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._session.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        session = self._session
+        try:
+            if not isinstance(error, asyncio.CancelledError):
+                await session.leave(UnregisterClient(session.client_id, producer_group=self._group))
+        finally:
+            await session.__aexit__(kind, error, trace)
+
+    async def send(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> Receipt:
+        """Sends a message, or a list of them as one batch; returns when the broker has it.
+
+        With a queue there is one try. Raises SendFailed, BrokerRefused, NoRoute, or NotConfirmed
+        where the message is stored less surely than the broker promises.
+        """
+        self._session.check_running("producer")
+        parcel = self._pack(message, queue)
+        sending = _Sending(self, parcel, timeout_ms or self._timeout_ms)
+        return await sending.run(queue)
+
+    async def send_oneway(
+        self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None
+    ) -> None:
+        """Sends without waiting for an answer; nobody knows whether it was stored."""
+        self._session.check_running("producer")
+        parcel = self._pack(message, queue)
+        route = await self._session.routes.find_to_send(parcel.topic)
+        where = queue or self.next_queue(route, parcel.topic, None)
+        header = self.header(parcel, where)
+        await self._session.pool.tell(master_of(route, where), header, parcel.body, parcel.code)
+
+    def _pack(self, given: Message | Sequence[Message], queue: MessageQueue | None) -> _Parcel:
+        if isinstance(given, Message):
+            parcel = self._pack_one(given)
+        else:
+            parcel = self._pack_batch(given)
+        if queue is not None and queue.topic != parcel.topic:
+            raise BadMessage(
+                f"message's topic not equal mq's topic: {parcel.topic!r} and {queue.topic!r}"
+            )
+        return parcel
+
+    def _pack_one(self, message: Message) -> _Parcel:
+        message.check()
+        unique = self._ids.make(self._session.clock.now_ms())
+        body, sys_flag = message.body, 0
+        if len(body) >= self._compress_above:
+            body, sys_flag = compress(body)
+        text = properties.encode(message.stored_properties(unique)).decode()
+        code = RequestCode.SEND_MESSAGE_V2
+        return _Parcel(message.topic, code, body, text, sys_flag, message.flag, unique)
+
+    def _pack_batch(self, messages: Sequence[Message]) -> _Parcel:
+        batches.check(messages)
+        now = self._session.clock.now_ms()
+        ids = [self._ids.make(now) for _ in messages]
+        body = batches.encode(
+            (one.flag, one.body, properties.encode(one.stored_properties(unique)))
+            for one, unique in zip(messages, ids, strict=True)
+        )
+        batches.check_size(body, LARGEST_BODY)
+        waits = "true" if messages[0].wait_stored else "false"
+        # No id for the batch itself: a 5.x broker of the original would give it to every member.
+        text = properties.encode({properties.WAIT: waits}).decode()
+        code = RequestCode.SEND_BATCH_MESSAGE
+        return _Parcel(messages[0].topic, code, body, text, 0, 0, ",".join(ids))
+
+    def header(self, parcel: _Parcel, queue: MessageQueue) -> SendMessageV2:
+        """What is said about a parcel that goes to this queue."""
+        return SendMessageV2(
+            group=self._group,
+            topic=parcel.topic,
+            default_topic=TEMPLATE,
+            default_topic_queues=BORROWED_QUEUES,
+            queue_id=queue.queue_id,
+            sys_flag=parcel.sys_flag,
+            born_ms=self._session.clock.now_ms(),
+            message_flag=parcel.flag,
+            properties=parcel.properties,
+            batch=parcel.code == RequestCode.SEND_BATCH_MESSAGE,
+            broker=queue.broker,
+        )
+
+    def next_queue(self, route: Route, topic: str, failed: str | None) -> MessageQueue:
+        """Round robin over all queues; past the broker that failed, if there is another."""
+        queues = route.to_write
+        if not queues:
+            raise NoRoute(
+                f"no route for topic {topic!r}: brokers have it, but none of them may be written to"
+            )
+        turn = self._turns.get(topic)
+        if turn is None:
+            turn = self._session.random.randrange(len(queues))
+        for _ in range(len(queues)):
+            turn += 1
+            if queues[turn % len(queues)].broker != failed:
+                break
+        self._turns[topic] = turn
+        return queues[turn % len(queues)]
+
+
+def master_of(route: Route, queue: MessageQueue) -> Address:
+    """Where a queue is written to."""
+    address = route.master(queue.broker)
+    if address is None:
+        raise ClientError(f"The broker[{queue.broker}] not exist: its master is in no route")
+    return address
+
+
+class _Sending:
+    """One send, from its first try to its receipt or its failure."""
+
+    def __init__(self, producer: Producer, parcel: _Parcel, timeout_ms: int) -> None:
+        self._producer = producer
+        self._session = producer._session
+        self._parcel = parcel
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._until = self._began + timeout_ms / 1000
+        self._tried: list[str] = []
+        self._code: int | None = None
+
+    async def run(self, queue: MessageQueue | None) -> Receipt:
+        """Tries until one try succeeds, the tries are used up, or the time is over."""
+        tries = 1 if queue is not None else self._producer._tries
+        failed: str | None = None
+        last: CometError | None = None
+        topic = self._parcel.topic
+        for number in range(tries):
+            try:
+                async with asyncio.timeout_at(self._until):
+                    route = await self._session.routes.find_to_send(topic)
+            except TimeoutError:
+                break
+            where = queue or self._producer.next_queue(route, topic, failed)
+            brokers = len({one.broker for one in route.to_write})
+            left = self._until - self._loop.time()
+            if left <= 0:
+                break
+            # While another broker could be tried, a silent one does not get all the time.
+            share = left / (tries - number) if brokers > 1 else left
+            try:
+                return await self._try(route, where, share)
+            except NotConfirmed:
+                raise
+            except BrokerRefused as error:
+                if error.code not in TRIED_AGAIN:
+                    raise
+                last, self._code = error, error.code
+            except CometError as error:
+                last = error
+            failed = where.broker
+            self._tried.append(f"{where.broker} ({last})")
+            await self._refresh()
+        raise self._failure(last)
+
+    async def _refresh(self) -> None:
+        """The route may be what was wrong."""
+        if self._session.routes.known(self._parcel.topic) is not None:
+            try:
+                async with asyncio.timeout_at(self._until):
+                    await self._session.routes.refresh(self._parcel.topic)
+            except (TimeoutError, CometError):
+                pass  # the route that we have is the best there is
+
+    async def _try(self, route: Route, where: MessageQueue, within_s: float) -> Receipt:
+        parcel = self._parcel
+        address = master_of(route, where)
+        header = self._producer.header(parcel, where)
+        pool = self._session.pool
+        answer = await pool.ask(address, header, within_s, parcel.body, parcel.code)
+        unconfirmed = NOT_CONFIRMED.get(answer.code)
+        if answer.code and unconfirmed is None:
+            what = f"send to {parcel.topic!r}, queue {where.queue_id}"
+            raise BrokerRefused(what, f"{where.broker} at {address}", answer.code, answer.remark)
+        told = SendAnswer.read(answer.fields)
+        receipt = Receipt(
+            parcel.ids,
+            told.msg_id,
+            parcel.topic,
+            where.broker,
+            told.queue_id,
+            told.queue_offset,
+        )
+        if unconfirmed is not None:
+            raise NotConfirmed(
+                f"send to {parcel.topic!r}: {where.broker} at {address} has stored the message, "
+                f"but {unconfirmed} (code {answer.code}); sending it again would make a duplicate",
+                answer.code,
+                receipt,
+            )
+        if self._session.routes.known(parcel.topic) is None:
+            self._session.scope.start(self._learn(), "route of a new topic")
+        return receipt
+
+    async def _learn(self) -> None:
+        """The send has made its topic; its route is what later sends go by."""
+        try:
+            await self._session.routes.refresh(self._parcel.topic)
+        except CometError:
+            pass  # not registered yet: the next send borrows the template's route once more
+
+    def _failure(self, last: CometError | None) -> SendFailed:
+        cost_ms = (self._loop.time() - self._began) * 1000
+        late = last is None or isinstance(last, TimedOut)
+        advice = (
+            "the broker did not answer in time: give more with timeout_ms, or look at its load"
+            if late
+            else "see what each broker said"
+        )
+        failure = SendFailed(
+            f"Send [{len(self._tried)}] times, still failed, cost [{cost_ms:.0f}]ms, "
+            f"Topic: {self._parcel.topic}, BrokersSent: [{', '.join(self._tried)}]; {advice}"
+        )
+        failure.code = self._code
+        failure.__cause__ = last
+        return failure

@@ -1,0 +1,142 @@
+"""Routes: where topics are, asked of the name servers and kept for a while."""
+
+import random
+from dataclasses import dataclass
+
+from cometmq.client.allocation import MessageQueue
+from cometmq.client.errors import BrokerRefused, ClientError, NoRoute
+from cometmq.client.pool import Pool
+from cometmq.net import Address
+from cometmq.protocol import GetRouteInfo, ResponseCode, TopicRouteData
+from cometmq.runtime import BadSetting, CometError
+
+READ, WRITE = 4, 2
+MASTER = 0
+ASK_S = 3.0
+TEMPLATE = "TBW102"
+MOST_BORROWED = 4
+"""Queues of a topic that a send is about to make, as the original's clients count them."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """A topic's queues and the addresses of their brokers."""
+
+    to_write: tuple[MessageQueue, ...]
+    to_read: tuple[MessageQueue, ...]
+    addresses: dict[str, dict[int, Address]]
+
+    def master(self, broker: str) -> Address | None:
+        """The master of a broker name."""
+        return self.addresses.get(broker, {}).get(MASTER)
+
+    @classmethod
+    def of(cls, topic: str, data: TopicRouteData) -> "Route":
+        """What a name server's answer means for a client."""
+        addresses = {
+            one.broker_name: {n: Address.parse(a) for n, a in one.broker_addrs.items()}
+            for one in data.broker_datas
+        }
+        write, read = [], []
+        for one in data.queue_datas:
+            if one.perm & WRITE and MASTER in addresses.get(one.broker_name, {}):
+                count = one.write_queue_nums
+                write += [MessageQueue(topic, one.broker_name, n) for n in range(count)]
+            if one.perm & READ and one.broker_name in addresses:
+                count = one.read_queue_nums
+                read += [MessageQueue(topic, one.broker_name, n) for n in range(count)]
+        return cls(
+            tuple(sorted(write, key=lambda queue: queue.order)),
+            tuple(sorted(read, key=lambda queue: queue.order)),
+            addresses,
+        )
+
+
+class Routes:
+    """The routes that one client has asked for."""
+
+    def __init__(self, namesrv: str, pool: Pool, chance: random.Random) -> None:
+        try:
+            self._servers = [Address.parse(one) for one in namesrv.split(";") if one.strip()]
+        except ValueError as error:
+            raise BadSetting(
+                f"name servers {namesrv!r}: {error}; write them as '10.0.0.1:9876;10.0.0.2:9876'"
+            ) from None
+        if not self._servers:
+            raise BadSetting("no name server is given; write it as '127.0.0.1:9876'")
+        chance.shuffle(self._servers)
+        self._pool = pool
+        self._known: dict[str, Route] = {}
+
+    def known(self, topic: str) -> Route | None:
+        """The route as it was last seen; None where it never was."""
+        return self._known.get(topic)
+
+    def brokers(self) -> dict[Address, bool]:
+        """The address of each broker of each known topic, and whether it is a master."""
+        found: dict[Address, bool] = {}
+        for route in self._known.values():
+            for addresses in route.addresses.values():
+                for number, address in addresses.items():
+                    found[address] = number == MASTER
+        return found
+
+    async def find(self, topic: str) -> Route:
+        """The route of a topic, asked for where it is not known; NoRoute where there is none."""
+        return self._known.get(topic) or await self.refresh(topic)
+
+    async def find_to_send(self, topic: str) -> Route:
+        """The same, or the queues that the topic will have once the first message makes it."""
+        try:
+            return await self.find(topic)
+        except NoRoute as missing:
+            try:
+                template = await self._ask(TEMPLATE)
+            except NoRoute:
+                raise missing from None
+            few = [
+                one.but(write_queue_nums=min(MOST_BORROWED, one.write_queue_nums))
+                for one in template.queue_datas
+            ]
+            return Route.of(topic, template.but(queue_datas=few))
+
+    async def refresh(self, topic: str) -> Route:
+        """Asks again; a known topic that the server has forgotten keeps its route (spec 01 21)."""
+        try:
+            route = Route.of(topic, await self._ask(topic))
+        except NoRoute:
+            if topic in self._known:
+                return self._known[topic]
+            raise
+        self._known[topic] = route
+        return route
+
+    async def refresh_all(self) -> None:
+        """Asks for every known topic again; servers that are away change nothing."""
+        for topic in list(self._known):
+            try:
+                await self.refresh(topic)
+            except ClientError:
+                return
+
+    async def _ask(self, topic: str) -> TopicRouteData:
+        """Asks the server that answered last; the others in turn while it does not."""
+        tried: list[str] = []
+        for _ in range(len(self._servers)):
+            server = self._servers[0]
+            try:
+                answer = await self._pool.ask(server, GetRouteInfo(topic), ASK_S)
+            except CometError as error:
+                tried.append(str(error))
+                self._servers.append(self._servers.pop(0))
+                continue
+            if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                raise NoRoute(
+                    f"no route for topic {topic!r}: name server {server} knows no broker that has "
+                    f"it; send to it where topics are made by themselves, or create it with "
+                    f"`mqadmin updateTopic -n {server} -t {topic} -c DefaultCluster`"
+                )
+            if answer.code != ResponseCode.SUCCESS:
+                raise BrokerRefused(f"route of {topic!r}", str(server), answer.code, answer.remark)
+            return TopicRouteData.read(answer.body)
+        raise ClientError(f"no name server answers for topic {topic!r}: {'; '.join(tried)}")

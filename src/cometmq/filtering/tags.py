@@ -1,0 +1,48 @@
+"""Filters by tag: what a subscription's text means, and which messages it wants (spec 04 ch. 2,
+18.2).
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+from cometmq.message.hashing import java_hash
+
+EVERYTHING = "*"
+
+
+class BadExpression(ValueError):
+    """The text of a subscription means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The tags that a subscription wants, each once, in the order of its text."""
+
+    text: str = EVERYTHING
+    tags: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        """Read `created || paid`; nothing and `*` mean everything, and only they do: `*` in a list
+        is a tag.
+        """
+        if not text or text == EVERYTHING:
+            return cls()
+        if not text.replace("||", ""):
+            raise BadExpression(f"subString split error: {text[:40]!r} names no tag")
+        named = (part.strip() for part in text.split("||"))
+        return cls(text, tuple(dict.fromkeys(part for part in named if part)))
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The hash of each tag, each once: a subscription's code set."""
+        return tuple(dict.fromkeys(map(java_hash, self.tags)))
+
+    @property
+    def hashes(self) -> frozenset[int] | None:
+        """What the queue entries are scanned for; None where everything is wanted."""
+        return None if self.text == EVERYTHING else frozenset(self.codes)
+
+    def matches(self, tag: str | None) -> bool:
+        """Whether a message with this tag is wanted, by its text: tags can share a hash."""
+        return self.text == EVERYTHING or tag in self.tags

@@ -1,0 +1,1 @@
+"""The kernel in plain Python: always there, and the specification of the compiled one."""

@@ -1,0 +1,255 @@
+"""The headers of SEND (10, 310, 320) and PULL (11, 361) in the form that clients really write.
+
+Whatever is odd about a header leaves it a Frame: protocol's generic codec is the authority there.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.kernel.faults import Malformed
+from cometmq.kernel.pure.frames import Frame, split
+from cometmq.kernel.pure.records import scan
+
+
+class Send:
+    """A send, from its decoding to its reply; staging fills in where it went."""
+
+    __slots__ = (
+        "_properties", "batch", "body", "born_ms", "code", "codec", "default_topic",
+        "default_topic_queues", "flag", "group", "marks", "max_reconsume_times", "message_flag",
+        "opaque", "position", "prepared_offset", "queue_id", "queue_offset", "reconsume_times",
+        "size", "sys_flag", "tag_hash", "topic", "unique_key", "unit_mode", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        code: int = 310,
+        codec: int = 0,
+        opaque: int = 0,
+        flag: int = 0,
+        version: int = 0,
+        group: str = "",
+        topic: str = "",
+        default_topic: str = "",
+        default_topic_queues: int = 0,
+        queue_id: int = 0,
+        sys_flag: int = 0,
+        born_ms: int = 0,
+        message_flag: int = 0,
+        properties: bytes = b"",
+        reconsume_times: int = 0,
+        unit_mode: bool = False,
+        max_reconsume_times: int = -1,
+        batch: bool = False,
+        body: bytes = b"",
+        prepared_offset: int = 0,
+    ) -> None:
+        self.code, self.codec, self.opaque, self.flag, self.version = (
+            code, codec, opaque, flag, version,
+        )  # fmt: skip
+        self.group, self.topic, self.default_topic = group, topic, default_topic
+        self.default_topic_queues, self.queue_id = default_topic_queues, queue_id
+        self.sys_flag, self.born_ms, self.message_flag = sys_flag, born_ms, message_flag
+        self.reconsume_times, self.max_reconsume_times = reconsume_times, max_reconsume_times
+        self.unit_mode, self.batch, self.body = unit_mode, batch, body
+        self.prepared_offset = prepared_offset
+        self.properties = properties
+        self.position, self.size, self.queue_offset = -1, 0, 0
+
+    @property
+    def properties(self) -> bytes:
+        """The property string; setting it reads marks, tag hash and unique key from it anew."""
+        return self._properties
+
+    @properties.setter
+    def properties(self, properties: bytes) -> None:
+        self._properties = properties
+        self.marks, self.tag_hash, self.unique_key = scan(properties)
+
+    @property
+    def end(self) -> int:
+        """Where its record ends: what a watermark has to pass."""
+        return self.position + self.size
+
+
+@dataclass(slots=True, eq=False)
+class Pull:
+    """A pull; `fields` in the order of protocol's PullMessage, an absent one is None."""
+
+    code: int
+    codec: int
+    opaque: int
+    flag: int
+    version: int
+    fields: tuple[Any, ...]
+
+
+def _named(text: str) -> str:
+    if not text:
+        raise ValueError("a name expected")
+    return text
+
+
+def _whole(bits: int) -> Callable[[str], int]:
+    most = (1 << bits - 1) - 1
+
+    def read(text: str) -> int:
+        value = int(text)
+        # int() takes blanks, signs, underscores and foreign digits, too.
+        if not -most - 1 <= value <= most or str(value) != text:
+            raise ValueError(f"a number of {bits} bits expected, not {text!r}")
+        return value
+
+    return read
+
+
+def _true(text: str) -> bool:
+    return text.lower() == "true"
+
+
+_INT, _LONG = _whole(32), _whole(64)
+
+# attribute, long name, short name, reader; the first eight are required (spec 01 ch. 7)
+_SEND = (
+    ("group", "producerGroup", "a", _named),
+    ("topic", "topic", "b", _named),
+    ("default_topic", "defaultTopic", "c", _named),
+    ("default_topic_queues", "defaultTopicQueueNums", "d", _INT),
+    ("queue_id", "queueId", "e", _INT),
+    ("sys_flag", "sysFlag", "f", _INT),
+    ("born_ms", "bornTimestamp", "g", _LONG),
+    ("message_flag", "flag", "h", _INT),
+    ("properties", "properties", "i", str.encode),
+    ("reconsume_times", "reconsumeTimes", "j", _INT),
+    ("unit_mode", "unitMode", "k", _true),
+    ("max_reconsume_times", "maxReconsumeTimes", "l", _INT),
+    ("batch", "batch", "m", _true),
+)
+# name, reader, required; in the order of Pull.fields
+_PULL: tuple[tuple[str, Callable[[str], object], bool], ...] = (
+    ("consumerGroup", _named, True),
+    ("topic", _named, True),
+    ("queueId", _INT, True),
+    ("queueOffset", _LONG, True),
+    ("maxMsgNums", _INT, True),
+    ("sysFlag", _INT, True),
+    ("commitOffset", _LONG, True),
+    ("suspendTimeoutMillis", _LONG, True),
+    ("subscription", str, False),
+    ("subVersion", _LONG, True),
+    ("expressionType", str, False),
+    ("maxMsgBytes", _INT, False),
+    ("requestSource", _INT, False),
+    ("proxyFrowardClientId", str, False),
+)
+_Reader = Callable[[str], Any]
+_LONG_NAMES: dict[str, tuple[str, _Reader]] = {row[1]: (row[0], row[3]) for row in _SEND}
+_SHORT_NAMES: dict[str, tuple[str, _Reader]] = {row[2]: (row[0], row[3]) for row in _SEND}
+_SENDS = {10: _LONG_NAMES, 310: _SHORT_NAMES, 320: _SHORT_NAMES}
+_NEEDED = frozenset(row[0] for row in _SEND[:8])
+_PULL_NAMES = frozenset(row[0] for row in _PULL)
+# Fields that change nothing about the request: broker name, stream type, zone. Any other unknown
+# one (a signature, a namespace) may, so its request takes the generic lane.
+_IGNORED = frozenset(("n", "bname", "ReqT", "__ZONE_NAME", "__ZONE_MODE"))
+_NUMBERS = ("code", "opaque", "flag", "version")
+_TEXTS = frozenset(("language", "remark", "serializeTypeCurrentRPC"))
+
+_Head = tuple[list[int], dict[str, str]]
+
+
+def _read(header: bytes) -> _Head:
+    """([code, opaque, flag, version], extFields) of a header in the usual form, else ValueError."""
+    # Pairs, not a dictionary: a repeated name would vanish in it.
+    pairs = json.loads(str(header, "utf-8"), object_pairs_hook=tuple)
+    if type(pairs) is not tuple:
+        raise ValueError("an object expected")
+    head = dict(pairs)
+    inner = head.pop("extFields", ())
+    if type(inner) is not tuple:
+        raise ValueError("an object expected")
+    fields = dict(inner)
+    if len(head) + ("extFields" in dict(pairs)) != len(pairs) or len(fields) != len(inner):
+        raise ValueError("a name stands there twice")
+    numbers = [head.pop(name, 0) for name in _NUMBERS]
+    for number in numbers:
+        if type(number) is not int or not -(1 << 31) <= number < 1 << 31:
+            raise ValueError("a number of 32 bits expected")
+    if not head.keys() <= _TEXTS:
+        raise ValueError("an unknown member")
+    for text in (*head.values(), *fields.values()):
+        if type(text) is not str:
+            raise ValueError("a text expected")
+        text.isascii() or text.encode()  # a lone surrogate has no UTF-8
+    return numbers, fields
+
+
+def _send(head: _Head, body: bytes) -> Send:
+    (code, opaque, flag, version), fields = head
+    names = _SENDS[code]
+    values: dict[str, Any] = {}
+    for name, text in fields.items():
+        if name in names:
+            attribute, read = names[name]
+            values[attribute] = read(text)
+        elif name not in _IGNORED:
+            raise ValueError("an unknown field")
+    if not values.keys() >= _NEEDED:
+        raise ValueError("a required field is missing")
+    return Send(code=code, opaque=opaque, flag=flag, version=version, body=body, **values)
+
+
+def _pull(head: _Head) -> Pull:
+    (code, opaque, flag, version), fields = head
+    if not fields.keys() <= _PULL_NAMES | _IGNORED:
+        raise ValueError("an unknown field")
+    values = []
+    for name, read, required in _PULL:
+        text = fields.get(name)
+        if text is None and required:
+            raise ValueError("a required field is missing")
+        values.append(None if text is None else read(text))
+    return Pull(code, 0, opaque, flag, version, tuple(values))
+
+
+def _typed(frame: Frame) -> Send | Pull | Frame:
+    if frame.codec != 0:
+        return frame
+    try:
+        head = _read(frame.header)
+        code, _, flag, _ = head[0]
+        if flag & 1:  # a response: its code is a result, 10 and 11 are among them
+            return frame
+        if code in _SENDS:
+            return _send(head, frame.body)
+        if code == 11 or code == 361:
+            return _pull(head)
+    except (ValueError, RecursionError):
+        pass
+    return frame
+
+
+def requests(
+    data: bytes | bytearray | memoryview, limit: int
+) -> tuple[list[Send | Pull | Frame], int]:
+    """Like `frames.split`, with sends and pulls decoded."""
+    try:
+        frames, consumed = split(data, limit)
+    except Malformed as fault:
+        fault.before = [_typed(frame) for frame in fault.before if isinstance(frame, Frame)]
+        raise
+    return [_typed(frame) for frame in frames], consumed
+
+
+def read_send(frame: Frame) -> Send | None:
+    """The send that a frame is, in the usual form; else None."""
+    typed = _typed(frame)
+    return typed if isinstance(typed, Send) else None
+
+
+def read_pull(frame: Frame) -> Pull | None:
+    """The pull that a frame is, in the usual form; else None."""
+    typed = _typed(frame)
+    return typed if isinstance(typed, Pull) else None

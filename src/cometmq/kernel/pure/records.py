@@ -1,0 +1,402 @@
+"""Records of the commit log (spec 03 ch. 3), what stands in their properties, and batch bodies."""
+
+import struct
+from typing import NamedTuple, Protocol
+from zlib import crc32
+
+from cometmq.kernel.faults import Malformed
+from cometmq.kernel.pure.entries import Tail
+
+V1, V2, BLANK_MAGIC = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
+DELAY, TIMER, TRAN, INNER, NO_WAIT, UNIQUE, OWN, ODD, KEYS = (1 << bit for bit in range(9))
+MORE, BLANK, ZERO, BAD = range(4)
+
+Data = bytes | bytearray | memoryview
+Walked = tuple[int, int, str, int, int, int, int, int]
+
+_HEAD = struct.Struct(">iIiiiqqiq")  # up to the born host
+_MIDDLE = struct.Struct(">iqi")  # reconsume times, prepared offset, body length
+_LONG = struct.Struct(">q")
+_PREFIX = struct.Struct(">iI")
+_MEMBER = struct.Struct(">iiiii")
+
+# What a name in the properties means to the broker. 0: only its repetition matters here.
+_MEANING = {
+    b"TAGS": 0,
+    b"KEYS": KEYS,
+    b"UNIQ_KEY": UNIQUE,
+    b"WAIT": NO_WAIT,
+    b"DELAY": DELAY,
+    b"TRAN_MSG": TRAN,
+    b"INNER_NUM": INNER,
+    b"TIMER_DELAY_SEC": TIMER,
+    b"TIMER_DELAY_MS": TIMER,
+    b"TIMER_DELIVER_MS": TIMER,
+    b"CLUSTER": OWN,
+    b"MSG_REGION": OWN,
+    b"TRACE_ON": OWN,
+    b"POP_CK": OWN,
+}
+
+
+def java_hash(text: bytes) -> int:
+    """Java's hash of a UTF-8 text: over its UTF-16 units, wrapped to a signed 32 bit number."""
+    value = 0
+    if text.isascii():
+        for unit in text:
+            value = (value * 31 + unit) & 0xFFFFFFFF
+    else:
+        wide = text.decode("utf-8", "replace").encode("utf-16-be")
+        for (unit,) in struct.iter_unpack(">H", wide):
+            value = (value * 31 + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def scan(properties: bytes) -> tuple[int, int, bytes]:
+    """(marks, tag hash, unique key) of a property string; of a repeated name the last counts."""
+    marks, tag, unique = 0, b"", b""
+    seen = set()
+    pieces = properties.split(b"\x02")
+    if not pieces[-1]:  # 5.x ends each pair with 0x02, 4.x not the last one
+        pieces.pop()
+    for piece in pieces:
+        name, _, value = piece.partition(b"\x01")
+        if not name or not value:
+            marks |= ODD
+            continue
+        meaning = _MEANING.get(name)
+        if meaning is None:
+            if name.startswith(b"__RMQ.TRANSIENT."):
+                marks |= OWN
+            continue
+        if name in seen:
+            marks |= ODD
+        seen.add(name)
+        if name == b"TAGS":
+            tag = value
+        elif name == b"UNIQ_KEY":
+            unique = value
+        if (
+            (meaning == DELAY and (value == b"0" or (value[:1] == b"-" and value[1:].isdigit())))
+            or (meaning == TRAN and value.lower() != b"true")
+            or (meaning == NO_WAIT and value.lower() == b"true")
+        ):
+            continue
+        marks |= meaning
+    return marks, java_hash(tag), unique
+
+
+class Send(Protocol):
+    """What `Segment.add` needs of a send (headers.Send is one)."""
+
+    queue_id: int
+    sys_flag: int
+    born_ms: int
+    message_flag: int
+    reconsume_times: int
+    prepared_offset: int
+    tag_hash: int
+    body: bytes
+    position: int
+    size: int
+    queue_offset: int
+
+    @property
+    def properties(self) -> bytes: ...
+
+
+class Record(NamedTuple):
+    """One record as it stands in the log; `position` is its recorded PHYSICALOFFSET."""
+
+    position: int
+    size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    sys_flag: int
+    born_ms: int
+    born_host: bytes
+    store_ms: int
+    store_host: bytes
+    reconsume_times: int
+    prepared_offset: int
+    body: bytes
+    topic: str
+    properties: bytes
+
+
+def size_of(
+    topic_length: int, body_length: int, properties_length: int, born_length: int, store_length: int
+) -> int:
+    """How long a record is; hosts are 8 or 20 bytes with their port."""
+    wide = topic_length > 127
+    return 75 + wide + born_length + store_length + body_length + topic_length + properties_length
+
+
+def _check(topic: bytes, properties_length: int, born_host: bytes, store_host: bytes) -> None:
+    if not 0 < len(topic) <= 255:
+        raise Malformed(f"a topic of 1 to 255 bytes expected, not {len(topic)}")
+    if properties_length > 32767:
+        raise Malformed(f"properties of at most 32767 bytes expected, not {properties_length}")
+    if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
+        raise Malformed("hosts of 8 or 20 bytes with their port expected")
+
+
+def _join(
+    topic: bytes,
+    head: tuple[int, int, int, int, int, int, int, int],  # magic to born time, as on disk
+    hosts: tuple[bytes, int, bytes],  # born host, store time, store host
+    middle: tuple[int, int],  # reconsume times, prepared offset
+    body: bytes,
+    properties: bytes,
+) -> bytes:
+    born_host, store_ms, store_host = hosts
+    rest = b"".join(
+        (
+            born_host,
+            _LONG.pack(store_ms),
+            store_host,
+            _MIDDLE.pack(*middle, len(body)),
+            body,
+            len(topic).to_bytes(2 if head[0] == V2 else 1, "big"),
+            topic,
+            len(properties).to_bytes(2, "big"),
+            properties,
+        )
+    )
+    return _HEAD.pack(48 + len(rest), *head) + rest
+
+
+class Segment:
+    """The records of one turn of the loop that go into one file.
+
+    `data` belongs at `position`; `end` is where the next record will lie, `room` what the file
+    has left from there.
+    """
+
+    __slots__ = ("data", "end", "position", "room")
+
+    def __init__(self, position: int, room: int) -> None:
+        self.position = self.end = position
+        self.room = room
+        self.data = bytearray()
+
+    def add(
+        self,
+        send: Send,
+        tail: Tail,
+        topic: bytes,
+        born_host: bytes,
+        store_host: bytes,
+        suffix: bytes,
+        store_ms: int,
+    ) -> bool:
+        """Appends the record of `send` and an entry; False, and nothing done, if it has no room."""
+        properties = send.properties
+        if properties and properties[-1] != 2:
+            properties += b"\x02"
+        properties += suffix
+        body = send.body
+        _check(topic, len(properties), born_host, store_host)
+        size = size_of(len(topic), len(body), len(properties), len(born_host), len(store_host))
+        if size + 8 > self.room:
+            return False
+        magic = V2 if len(topic) > 127 else V1
+        sys_flag = send.sys_flag & ~0x30
+        sys_flag |= (len(born_host) == 20) << 4 | (len(store_host) == 20) << 5
+        # Prepared and rolled back messages stand in no queue (spec 03 §3.1, QUEUEOFFSET).
+        queued = not sys_flag & 4
+        queue_offset = tail.next if queued else 0
+        crc = crc32(body) & 0x7FFFFFFF
+        head = (magic, crc, send.queue_id, send.message_flag, queue_offset)
+        record = _join(
+            topic,
+            (*head, self.end, sys_flag, send.born_ms),
+            (born_host, store_ms, store_host),
+            (send.reconsume_times, send.prepared_offset),
+            body,
+            properties,
+        )
+        if queued:
+            tail.append(self.end, size, send.tag_hash)
+        self.data += record
+        send.position, send.size, send.queue_offset = self.end, size, queue_offset
+        self.end += size
+        self.room -= size
+        return True
+
+    def blank(self) -> None:
+        """Closes the file with the blank record; `end` is then the start of the next file."""
+        if not 8 <= self.room < 1 << 31:
+            raise ValueError(f"a blank record needs 8 bytes, {self.room} are left")
+        self.data += _PREFIX.pack(self.room, BLANK_MAGIC)
+        self.end += self.room
+        self.room = 0
+
+
+def encode(record: Record) -> bytes:
+    """The bytes of a record, with the format, position and CRC that it names."""
+    topic = record.topic.encode()
+    _check(topic, len(record.properties), record.born_host, record.store_host)
+    wide = (len(record.born_host) == 20) << 4 | (len(record.store_host) == 20) << 5
+    if record.magic not in (V1, V2) or (len(topic) > 127 and record.magic == V1):
+        raise Malformed(f"magic {record.magic:X} does not go with a topic of {len(topic)} bytes")
+    if record.sys_flag & 0x30 != wide:
+        raise Malformed(f"sysFlag {record.sys_flag} does not go with the lengths of the hosts")
+    return _join(
+        topic,
+        (record.magic, record.body_crc, *record[4:7], record.position, *record[7:9]),
+        (record.born_host, record.store_ms, record.store_host),
+        (record.reconsume_times, record.prepared_offset),
+        record.body,
+        record.properties,
+    )
+
+
+def decode(data: Data, at: int = 0, check_crc: bool = False) -> Record:
+    """The record at `data[at]`, all of whose lengths must agree."""
+    with memoryview(data) as view:
+        return _decode(view, at, check_crc)
+
+
+def _decode(view: memoryview, at: int, check_crc: bool) -> Record:
+    left = len(view) - at
+    if at < 0 or left < 91:
+        raise Malformed(f"a record of at least 91 bytes expected, {left} are left")
+    size, magic, crc, queue_id, flag, queue_offset, position, sys_flag, born_ms = _HEAD.unpack_from(
+        view, at
+    )
+    if magic != V1 and magic != V2:
+        raise Malformed(f"the magic of a record expected, not {magic:08X}")
+    if not 91 <= size <= left:
+        raise Malformed(f"a record of 91 to {left} bytes expected, not {size}")
+    view = view[at : at + size]
+    born = 48 + (20 if sys_flag & 16 else 8)
+    middle = born + 8 + (20 if sys_flag & 32 else 8)
+    body = middle + 16
+    wide = 2 if magic == V2 else 1
+    if body + wide + 2 > size:
+        raise Malformed(f"a record of {size} bytes has no room for its hosts")
+    reconsume_times, prepared_offset, body_length = _MIDDLE.unpack_from(view, middle)
+    topic = body + body_length + wide
+    if body_length < 0 or topic + 2 > size:
+        raise Malformed(
+            f"a body of 0 to {size - body - wide - 2} bytes expected, not {body_length}"
+        )
+    topic_length = int.from_bytes(view[topic - wide : topic], "big", signed=True)
+    properties = topic + topic_length + 2
+    if topic_length < 0 or properties > size:
+        raise Malformed(f"a topic of 0 to {size - topic - 2} bytes expected, not {topic_length}")
+    properties_length = int.from_bytes(view[properties - 2 : properties], "big", signed=True)
+    if properties_length < 0 or properties + properties_length != size:
+        raise Malformed(
+            f"{size - properties} bytes of properties expected, not {properties_length}"
+        )
+    content = bytes(view[body : body + body_length])
+    if check_crc and content and crc32(content) & 0x7FFFFFFF != crc:
+        raise Malformed(f"a body with CRC {crc} expected, not {crc32(content) & 0x7FFFFFFF}")
+    try:
+        name = str(view[topic : topic + topic_length], "utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"a topic in UTF-8 expected: {error}") from None
+    return Record(
+        position,
+        size,
+        magic,
+        crc,
+        queue_id,
+        flag,
+        queue_offset,
+        sys_flag,
+        born_ms,
+        bytes(view[48:born]),
+        _LONG.unpack_from(view, born)[0],
+        bytes(view[born + 8 : middle]),
+        reconsume_times,
+        prepared_offset,
+        content,
+        name,
+        bytes(view[properties:]),
+    )
+
+
+def decode_all(data: Data, check_crc: bool = False) -> list[Record]:
+    """All records of `data`, which must end with the last one (the body of a pull)."""
+    records = []
+    at = 0
+    with memoryview(data) as view:
+        while at < len(view):
+            record = _decode(view, at, check_crc)
+            records.append(record)
+            at += record.size
+    return records
+
+
+def walk(data: Data, at: int, position: int, file_end: int) -> tuple[list[Walked], int, int]:
+    """The sound records from `data[at]` on, where it stopped, and why (MORE, BLANK, ZERO, BAD).
+
+    `data[at]` lies at `position` of the log, whose file ends at `file_end`.
+    """
+    walked: list[Walked] = []
+    with memoryview(data) as view:
+        if not 0 <= at <= len(view):
+            raise ValueError(f"a place in {len(view)} bytes expected, not {at}")
+        while True:
+            left = len(view) - at
+            if left < 8:
+                return walked, at, MORE
+            size, magic = _PREFIX.unpack_from(view, at)
+            if magic == BLANK_MAGIC:
+                return walked, at, BLANK
+            if magic == size == 0:
+                return walked, at, ZERO
+            if magic not in (V1, V2) or not 91 <= size <= file_end - position:
+                return walked, at, BAD
+            if size > left:
+                return walked, at, MORE
+            try:
+                record = _decode(view, at, check_crc=True)
+            except Malformed:
+                return walked, at, BAD
+            if record.position != position:
+                return walked, at, BAD
+            walked.append(
+                (
+                    position,
+                    size,
+                    record.topic,
+                    record.queue_id,
+                    record.queue_offset,
+                    scan(record.properties)[1],
+                    record.store_ms,
+                    record.sys_flag,
+                )
+            )
+            at += size
+            position += size
+
+
+def members(body: bytes) -> list[tuple[int, bytes, bytes]]:
+    """(flag, body, properties) of each message of a batch (spec 02 ch. 9).
+
+    Size, magic and CRC of a member say nothing that its lengths do not, and are not looked at:
+    the original does not either.
+    """
+    found = []
+    at, end = 0, len(body)
+    while at < end:
+        if end - at < 22:
+            raise Malformed(f"a batch member of at least 22 bytes expected, {end - at} are left")
+        _, _, _, flag, length = _MEMBER.unpack_from(body, at)
+        properties = at + 22 + length
+        if length < 0 or properties > end:
+            raise Malformed(f"a member's body of 0 to {end - at - 22} bytes expected, not {length}")
+        content = body[at + 20 : properties - 2]
+        length = int.from_bytes(body[properties - 2 : properties], "big", signed=True)
+        at = properties + length
+        if length < 0 or at > end:
+            raise Malformed(f"properties of 0 to {end - properties} bytes expected, not {length}")
+        found.append((flag, content, body[properties:at]))
+    return found

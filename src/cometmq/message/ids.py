@@ -1,0 +1,83 @@
+"""Ids of messages: the one a client makes and the one that says where a broker stored it (spec 02
+ch. 8).
+"""
+
+import ipaddress
+import struct
+from datetime import datetime
+from random import Random
+from typing import NamedTuple, Self
+
+from cometmq.message.faults import BadId
+
+# A clock set back by less than this is taken as standing still.
+_SMALL_STEP_MS = 1_000_000
+
+
+def host_bytes(address: str, port: int) -> bytes:
+    """Address and port as records hold them: 8 bytes, or 20 with IPv6."""
+    return ipaddress.ip_address(address.strip("[]")).packed + struct.pack(">i", port)
+
+
+def host_text(host: bytes) -> tuple[str, int]:
+    """Address and port out of those bytes."""
+    return str(ipaddress.ip_address(host[:-4])), int.from_bytes(host[-4:], "big")
+
+
+class UniqueIds:
+    """Makes the UNIQ_KEYs of one process: 65536 different ones each millisecond."""
+
+    def __init__(self, address: str, pid: int, random: Random) -> None:
+        packed = ipaddress.ip_address(address.strip("[]")).packed
+        self._fixed = packed + struct.pack(">HI", pid & 0xFFFF, random.getrandbits(32))
+        self._counter = 0
+        self._month = self._next_month = 0  # ms
+
+    def make(self, now_ms: int) -> str:
+        """A new id: 32 characters, or 56 where the address is IPv6."""
+        if not self._month - _SMALL_STEP_MS < now_ms < self._next_month:
+            self._month, self._next_month = _month_of(now_ms)
+        since = max(0, now_ms - self._month)
+        counter, self._counter = self._counter, (self._counter + 1) & 0xFFFF
+        return (self._fixed + struct.pack(">IH", since, counter)).hex().upper()
+
+
+def _month_of(now_ms: int) -> tuple[int, int]:
+    """When the month of this moment began and the next begins, in local time: ids of all hosts of a
+    site compare.
+    """
+    first = datetime.fromtimestamp(now_ms / 1000).replace(
+        day=1, hour=0, minute=0, second=0, microsecond=0
+    )
+    following = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+    return int(first.timestamp() * 1000), int(following.timestamp() * 1000)
+
+
+def offset_id(host: bytes, position: int) -> str:
+    """The id that a broker gives a message: its own address and the place in its log."""
+    return (host + struct.pack(">q", position)).hex().upper()
+
+
+class OffsetId(NamedTuple):
+    """Where a message is stored."""
+
+    address: str
+    port: int
+    position: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Take such an id apart, of any case. A client's own id looks alike: its port is seldom
+        one.
+        """
+        try:
+            data = bytes.fromhex(text)
+        except ValueError:
+            data = b""
+        if len(data) not in (16, 28) or len(text) != 2 * len(data):
+            raise BadId(f"expected an id of 32 or 56 hexadecimal digits, got {text[:60]!r}")
+        address, port = host_text(data[:-8])
+        position = int.from_bytes(data[-8:], "big", signed=True)
+        if not 0 < port < 65536 or position < 0:
+            raise BadId(f"{text!r} says where no message is: port {port}, position {position}")
+        return cls(address, port, position)

@@ -1,0 +1,67 @@
+"""The name server's assembly: routes, handlers, a port, and the scan for the silent."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from cometmq.nameserver import handlers
+from cometmq.nameserver.handlers import Registry
+from cometmq.net import Address, Limits, Network, Server
+from cometmq.runtime import Clock
+from cometmq.serving import Driver, Gate, HandlerTable
+
+log = logging.getLogger("cometmq.nameserver")
+
+
+@dataclass(frozen=True)
+class NameServerSettings:
+    """What an operator can set on a name server."""
+
+    bind_address: str = "127.0.0.1"
+    listen_port: int = 9876
+    scan_not_active_broker_interval: int = 5_000
+    admin_allowed_addresses: tuple[str, ...] = ()
+
+
+class NameServer:
+    """Serves routes on one address."""
+
+    def __init__(
+        self, settings: NameServerSettings, network: Network, limits: Limits | None = None
+    ) -> None:
+        self._settings = settings
+        self._network = network
+        self._clock = Clock()
+        self.routes = Registry()
+        table = HandlerTable([handlers], [self.routes])
+        gate = Gate(settings.bind_address, settings.admin_allowed_addresses)
+        self._driver = Driver(table, gate, self._clock)
+        self._server = Server(self._driver.took, limits)
+        self._scan: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return self._server.address
+
+    async def start(self) -> None:
+        """Listens; OSError where the address is taken."""
+        await self._server.start(
+            self._network, self._settings.bind_address, self._settings.listen_port
+        )
+        self._expire()
+
+    def _expire(self) -> None:
+        for connection in self.routes.expire(self._clock.now_ms()):
+            log.warning("broker at %s is silent; its routes are gone", connection.remote)
+            connection.close()
+        self._scan = asyncio.get_running_loop().call_later(
+            self._settings.scan_not_active_broker_interval / 1000, self._expire
+        )
+
+    def close(self) -> None:
+        """Takes no more requests."""
+        if self._scan is not None:
+            self._scan.cancel()
+        self._driver.close()
+        self._server.close()

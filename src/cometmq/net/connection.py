@@ -1,0 +1,126 @@
+"""Connection: bytes into whole frames on the way in, one write a turn on the way out."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cometmq.kernel.faults import Malformed
+from cometmq.net.network import Address, Transport
+from cometmq.runtime import Signal
+
+Split = Callable[[bytes, int], tuple[Sequence[Any], int]]
+"""Cuts the complete frames off the front of some bytes: what they are, and how long they were."""
+
+HEAD = 4
+"""Bytes of a frame that tell how long it is (spec 01 ch. 2)."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one server gives to its peers."""
+
+    frame_bytes: int = 16 << 20
+    """The largest frame; more ends the connection. 16 MiB is the original's own limit."""
+    connections: int = 10_000
+    """Connections at a time; one more is closed at once."""
+    idle_s: float = 120.0
+    """A connection that neither read nor wrote for so long is closed."""
+    throttle: bool = True
+    """Nothing more is read from a peer that does not take its answers (spec 01 8.2). A client
+    must not do the same to its server: each would wait for the other for ever."""
+
+
+class Connection:
+    """One end of a connection that speaks frames."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        split: Split,
+        took: "Callable[[Connection, Sequence[Any]], None]",
+        limits: Limits,
+    ) -> None:
+        self.local: Address = transport.local
+        self.remote: Address = transport.remote
+        self.born_host = transport.remote.packed()
+        """The peer's address as the messages it sends will carry it."""
+        self.open = True
+        self.active = True
+        """Something was read or written since the idle sweep last looked."""
+        self.ended: Signal[Exception | None] = Signal()
+        self._transport = transport
+        self._split = split
+        self._took = took
+        self._limit = limits.frame_bytes
+        self._throttle = limits.throttle
+        self._rest = bytearray()
+        self._needed = 0
+        self._out: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+
+    def received(self, data: bytes) -> None:
+        """Takes what came, and hands on each whole frame in it."""
+        if not self.open:
+            return
+        self.active = True
+        if self._rest:
+            self._rest += data
+            # A frame of megabytes comes in hundreds of pieces: it is looked at again only when
+            # it is whole, or the work would grow with the square of its size.
+            if len(self._rest) < self._needed:
+                return
+            data = bytes(self._rest)
+        try:
+            items, consumed = self._split(data, self._limit)
+        except Malformed as error:
+            self.abort(error)
+            return
+        rest = data[consumed:] if consumed else data
+        self._rest = bytearray(rest)
+        self._needed = HEAD + int.from_bytes(rest[:HEAD]) if len(rest) >= HEAD else HEAD
+        if items:
+            self._took(self, items)
+
+    def write(self, data: bytes) -> None:
+        """Queues bytes; all that one turn of the loop queues leaves in one write."""
+        if not self.open:
+            return
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(data)
+
+    def _flush(self) -> None:
+        if self._out and self.open:
+            self.active = True
+            # One joined write beats writev here (design, "The hot path").
+            self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
+        self._out.clear()
+
+    def close(self) -> None:
+        """Ends the connection when what was written has left."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Ends the connection at once, because the peer broke the protocol or does not answer."""
+        self._transport.abort()
+        self.closed(error)
+
+    def closed(self, error: Exception | None) -> None:
+        """The connection has ended, from whichever side."""
+        if self.open:
+            self.open = False
+            self._out.clear()
+            self._rest.clear()
+            self.ended.fire(error)
+
+    def pause_writing(self) -> None:
+        """The peer does not take what we write."""
+        if self._throttle:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """It has taken what we wrote."""
+        if self._throttle:
+            self._transport.resume_reading()

@@ -1,0 +1,122 @@
+"""The node's assembly: which servers run, and the order in which they start and stop."""
+
+import random
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+from cometmq.broker import Broker, BrokerSettings
+from cometmq.nameserver import NameServer, NameServerSettings
+from cometmq.net import Address, Limits, LocalNetwork, Network
+from cometmq.runtime import BadSetting, LocalThreads, Threads
+from cometmq.runtime.host import is_wildcard, own_address
+from cometmq.store import Disk, StoreSettings
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """What runs in a node; without a name server the broker registers where it is told."""
+
+    name_server: NameServerSettings | None = field(default_factory=NameServerSettings)
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
+
+
+class Node:
+    """A name server and a broker that knows it, over one data directory."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        *,
+        disk: Disk,
+        network: Network | None = None,
+        threads: Threads | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self._disk = disk
+        self._network = network or LocalNetwork()
+        self._threads = threads or LocalThreads()
+        self._random = chance or random.Random()
+        self._name_server: NameServer | None = None
+        self._broker: Broker | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The broker, once the node has started."""
+        assert self._broker is not None, "the node has not started"
+        return self._broker
+
+    @property
+    def namesrv(self) -> str:
+        """What a client is given as its name server address."""
+        if self._name_server is None:
+            return self.settings.broker.namesrv_addr
+        address = self._name_server.address
+        return str(Address(own_address(), address.port) if is_wildcard(address.host) else address)
+
+    async def start(self) -> None:
+        """Name server first, so that the broker's first registration finds it."""
+        settings = self.settings
+        broker = settings.broker
+        try:
+            if settings.name_server is not None:
+                limits = Limits(broker.frame_max_length, broker.max_connections)
+                server = NameServer(settings.name_server, self._network, limits)
+                asked = Address(settings.name_server.bind_address, settings.name_server.listen_port)
+                await _taking(server.start(), asked, "name server", "--namesrv")
+                self._name_server = server
+                told = [part for part in broker.namesrv_addr.split(";") if part]
+                names = ";".join(dict.fromkeys([*told, self.namesrv]))
+                broker = replace(broker, namesrv_addr=names)
+            made = Broker(
+                broker,
+                settings.store,
+                network=self._network,
+                disk=self._disk,
+                threads=self._threads,
+                chance=self._random,
+            )
+            asked = Address(broker.bound, broker.listen_port)
+            await _taking(made.start(), asked, "broker", "--broker")
+            self._broker = made
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """The broker first: it leaves the routes while its name server still listens."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            await broker.close()
+        if self._name_server is not None:
+            self._name_server.close()
+            self._name_server = None
+        self._threads.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+async def _taking(
+    start: Coroutine[None, None, None], asked: Address, what: str, option: str
+) -> None:
+    """Waits for a server's start; an address that cannot be had becomes one plain sentence."""
+    try:
+        await start
+    except OSError as error:
+        raise BadSetting(
+            f"the {what} cannot listen on {asked}: {error.strerror or error}; is another one "
+            f"running there? Choose another address with {option} HOST:PORT"
+        ) from error

@@ -1,0 +1,67 @@
+"""The proof that a node works: one message through its own ports, sent and received."""
+
+from cometmq.net import Address, Channel, LocalNetwork, Network
+from cometmq.protocol import (
+    Command,
+    GetRouteInfo,
+    PullMessage,
+    RequestHeader,
+    ResponseCode,
+    SendAnswer,
+    SendMessageV2,
+    TopicFilterType,
+    TopicRouteData,
+    UpdateAndCreateTopic,
+)
+from cometmq.runtime import Clock, CometError
+
+TOPIC = "COMETMQ_SELF_TEST"
+"""Where the proof's messages lie; each start of `cometmq up` adds one."""
+
+GROUP = "cometmq-self-test"
+WITHIN_S = 10.0
+SUBSCRIPTION = 4
+
+
+class NotProved(CometError):
+    """The node runs but does not do its work."""
+
+
+async def prove(namesrv: str, broker: Address, network: Network | None = None) -> None:
+    """Sends a message and reads it back, each as any client would."""
+    network = network or LocalNetwork()
+    born = Clock().now_ms()
+    body = f"cometmq proved itself at {born}".encode()
+    channel = await Channel.open(network, broker, lambda command: None)
+    try:
+        made = UpdateAndCreateTopic(TOPIC, "TBW102", 1, 1, 6, TopicFilterType.SINGLE_TAG)
+        await _ask(channel, "make its topic", made)
+        send = SendMessageV2(GROUP, TOPIC, "TBW102", 1, 0, 0, born, 0)
+        sent = SendAnswer.read((await _ask(channel, "send a message", send, body)).fields)
+        offset = sent.queue_offset
+        pull = PullMessage(GROUP, TOPIC, 0, offset, 1, SUBSCRIPTION, 0, 0, "*", 0)
+        pulled = await _ask(channel, "read the message back", pull)
+        if body not in pulled.body:
+            raise NotProved("the node was asked for the message it had stored, and gave another")
+    finally:
+        channel.close()
+    await _prove_route(network, Address.parse(namesrv.split(";")[0]))
+
+
+async def _prove_route(network: Network, server: Address) -> None:
+    channel = await Channel.open(network, server, lambda command: None)
+    try:
+        answer = await _ask(channel, "find the topic's route", GetRouteInfo(TOPIC))
+        if not TopicRouteData.read(answer.body).queue_datas:
+            raise NotProved(f"the name server {server} has a route for {TOPIC} without queues")
+    finally:
+        channel.close()
+
+
+async def _ask(channel: Channel, what: str, header: RequestHeader, body: bytes = b"") -> Command:
+    answer = await channel.ask(Command.request(header, body=body), WITHIN_S)
+    if answer.code != ResponseCode.SUCCESS:
+        raise NotProved(
+            f"the node could not {what}: {channel.address} answered {answer.code}, {answer.remark}"
+        )
+    return answer

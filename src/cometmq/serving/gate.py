@@ -1,0 +1,44 @@
+"""The gate: who may ask what, before a handler sees it.
+
+Only the administrative codes are guarded yet: a server that others can reach serves them to
+this machine and to the addresses its operator named, to nobody else (design, "Security").
+"""
+
+import ipaddress
+
+from cometmq.net import Address
+from cometmq.protocol import ResponseCode
+from cometmq.runtime import BadSetting
+from cometmq.runtime.host import is_loopback
+from cometmq.serving.answers import Refusal, refuse
+from cometmq.serving.declare import Permission
+
+
+class Gate:
+    """Lets a request through or says why not."""
+
+    def __init__(self, bound: str, admin_allowed: tuple[str, ...] = ()) -> None:
+        self._guarded = not is_loopback(bound)
+        try:
+            self._allowed = [ipaddress.ip_network(one, strict=False) for one in admin_allowed]
+        except ValueError as error:
+            raise BadSetting(
+                f"adminAllowedAddresses={';'.join(admin_allowed)}: expected addresses or networks "
+                f"like 10.0.0.7;10.1.0.0/16 ({error})"
+            ) from None
+
+    def refuses(
+        self, needs: Permission, local: Address, peer: Address, what: str
+    ) -> Refusal | None:
+        """None where the peer may ask this."""
+        if needs.kind != "admin" or not self._guarded or is_loopback(peer.host):
+            return None
+        if peer.host == local.host:  # one address at both ends: the peer is this machine
+            return None
+        if self._allowed and any(ipaddress.ip_address(peer.host) in net for net in self._allowed):
+            return None
+        return refuse(
+            ResponseCode.NO_PERMISSION,
+            f"{what} is an administrative request, and {peer.host} is not allowed to make it: ask "
+            "from the server's own machine, or name the address in adminAllowedAddresses",
+        )

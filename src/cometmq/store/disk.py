@@ -1,0 +1,277 @@
+"""The seam to the disk, and the real disk: the only place with calls on files of the store.
+
+Paths are relative to the root of the store. One method is one call of the system, so that a
+recording of this seam can be compared with what the system saw.
+"""
+
+import fcntl
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from errno import EAGAIN, ENXIO
+from typing import Protocol, TypeVar
+
+from cometmq.store.errors import StoreError, Trouble
+
+T = TypeVar("T")
+Data = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file."""
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """At most `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def pread_now(self, size: int, offset: int) -> bytes | None:
+        """These bytes if that needs no waiting for the disk; None where it would, or may."""
+        ...
+
+    def pwrite(self, data: Data, offset: int) -> int:
+        """Writes; how many bytes it took can be fewer (see `write_all`)."""
+        ...
+
+    def next_data(self, offset: int) -> int | None:
+        """The first place from `offset` on that may hold other bytes than zeros; None: nowhere."""
+        ...
+
+    def allocate(self, size: int) -> None:
+        """Makes the file `size` bytes long, all zeros, with the space for them taken."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Makes the file `size` bytes long without taking space for what is new."""
+        ...
+
+    def sync(self) -> None:
+        """Returns when what was written before the call is on the disk."""
+        ...
+
+    def close(self) -> None:
+        """Gives the handle back, and a lock with it."""
+        ...
+
+
+class Disk(Protocol):
+    """A directory: the store's root."""
+
+    process_id: int
+    """Who uses it, for the `abort` file."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Opens a file that is there; with `create` an empty one, whatever was there."""
+        ...
+
+    def size(self, path: str) -> int | None:
+        """How long a file is; None where there is none."""
+        ...
+
+    def list(self, path: str) -> list[str]:
+        """The names in a folder, in order; none where there is no such folder."""
+        ...
+
+    def make_folder(self, path: str) -> None:
+        """Makes a folder in one that is there; one that exists is fine."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Gives a file another name, in the place of what had that name."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Removes a file."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Returns when the names in a folder are on the disk."""
+        ...
+
+    def lock(self, path: str) -> File:
+        """Opens a file, made where missing, that no other process has locked; LOCKED if one has."""
+        ...
+
+    def free_space(self) -> int:
+        """How many bytes can still be stored."""
+        ...
+
+
+def write_all(file: File, data: Data, offset: int) -> None:
+    """Writes everything: a short write is continued."""
+    taken = file.pwrite(data, offset)
+    while taken < len(data):
+        more = file.pwrite(memoryview(data)[taken:], offset + taken)
+        if more <= 0:
+            raise StoreError(Trouble.BROKEN, "pwrite", "a file", "nothing was taken")
+        taken += more
+
+
+def read_file(disk: Disk, path: str) -> bytes | None:
+    """The whole of a small file; None where there is none."""
+    size = disk.size(path)
+    if size is None:
+        return None
+    file = disk.open(path)
+    try:
+        return file.pread(size, 0)
+    finally:
+        file.close()
+
+
+_locked: set[tuple[int, int]] = set()
+"""Files that this process has locked: a record lock does not hold against its own process, and
+is lost when any handle of the file is closed."""
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+class LocalFile:
+    """A file of the local file system."""
+
+    def __init__(self, handle: int, path: str, lock: tuple[int, int] | None = None) -> None:
+        self._handle = handle
+        self._path = path
+        self._lock = lock
+        self._waits = not hasattr(os, "RWF_NOWAIT")
+
+    def _call(self, name: str, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except OSError as error:
+            raise StoreError.of(error, name, self._path) from error
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return self._call("pread", lambda: os.pread(self._handle, size, offset))
+
+    def pread_now(self, size: int, offset: int) -> bytes | None:
+        if self._waits:
+            return None
+        found = bytearray(size)
+        try:
+            count = os.preadv(self._handle, [found], offset, os.RWF_NOWAIT)
+        except OSError as error:
+            # Where the file system knows no such reading it never will; anything else (EIO, say)
+            # comes again, and with its name, where the thread reads.
+            self._waits = error.errno != EAGAIN
+            return None
+        return bytes(found) if count == size else None
+
+    def pwrite(self, data: Data, offset: int) -> int:
+        return self._call("pwrite", lambda: os.pwrite(self._handle, data, offset))
+
+    def next_data(self, offset: int) -> int | None:
+        try:
+            return os.lseek(self._handle, offset, os.SEEK_DATA)
+        except OSError as error:
+            return None if error.errno == ENXIO else offset  # holes unknown: all may be data
+
+    def allocate(self, size: int) -> None:
+        if hasattr(os, "posix_fallocate"):
+            self._call("allocate", lambda: os.posix_fallocate(self._handle, 0, size))
+        else:
+            self.truncate(size)
+
+    def truncate(self, size: int) -> None:
+        self._call("truncate", lambda: os.ftruncate(self._handle, size))
+
+    def sync(self) -> None:
+        if sys.platform == "darwin":  # there fsync stops at the drive's cache
+            self._call("sync", lambda: fcntl.fcntl(self._handle, fcntl.F_FULLFSYNC))
+        else:
+            self._call("sync", lambda: os.fdatasync(self._handle))
+
+    def close(self) -> None:
+        if self._lock is not None:
+            _locked.discard(self._lock)
+        self._call("close", lambda: os.close(self._handle))
+
+
+class LocalDisk:
+    """A directory of the local file system, made where missing."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.process_id = os.getpid()
+        self._root = os.path.abspath(root)
+        try:
+            os.makedirs(self._root, exist_ok=True)
+        except OSError as error:
+            raise StoreError.of(error, "mkdir", self._root) from error
+
+    def _at(self, path: str) -> str:
+        # Names of topics are checked where they are decoded; this is the last wall before the
+        # rest of the file system.
+        if path.startswith("/") or ".." in path.split("/") or "\0" in path:
+            raise StoreError(Trouble.DENIED, "open", path, "it lies outside the store")
+        return os.path.join(self._root, path)
+
+    def _call(self, name: str, path: str, work: Callable[[str], T]) -> T:
+        full = self._at(path)
+        try:
+            return work(full)
+        except OSError as error:
+            raise StoreError.of(error, name, full) from error
+
+    def open(self, path: str, *, create: bool = False) -> LocalFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
+        return LocalFile(self._call("open", path, lambda at: os.open(at, flags, 0o644)), path)
+
+    def size(self, path: str) -> int | None:
+        try:
+            return self._call("stat", path, lambda at: os.stat(at).st_size)
+        except StoreError as error:
+            if error.kind is Trouble.MISSING:
+                return None
+            raise
+
+    def list(self, path: str) -> list[str]:
+        try:
+            return sorted(self._call("list", path, os.listdir))
+        except StoreError as error:
+            if error.kind is Trouble.MISSING:
+                return []
+            raise
+
+    def make_folder(self, path: str) -> None:
+        def make(at: str) -> None:
+            with suppress(FileExistsError):
+                os.mkdir(at)
+
+        self._call("mkdir", path, make)
+
+    def rename(self, old: str, new: str) -> None:
+        self._call("rename", old, lambda at: os.rename(at, self._at(new)))
+
+    def remove(self, path: str) -> None:
+        self._call("remove", path, os.remove)
+
+    def sync_folder(self, path: str) -> None:
+        handle = self._call("open", path, lambda at: os.open(at, os.O_RDONLY | os.O_DIRECTORY))
+        try:
+            self._call("sync", path, lambda _: os.fsync(handle))
+        finally:
+            os.close(handle)
+
+    def lock(self, path: str) -> LocalFile:
+        # Whoever opens and closes a file that this process has locked already loses that lock.
+        with suppress(FileNotFoundError):
+            if _identity(os.stat(self._at(path))) in _locked:
+                raise StoreError(Trouble.LOCKED, "lock", path, "by this one, to be exact")
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        handle = self._call("open", path, lambda at: os.open(at, flags, 0o644))
+        exclusive = fcntl.LOCK_EX | fcntl.LOCK_NB
+        try:
+            # A record lock on byte 0, as the original takes it; flock would not hold against it.
+            self._call("lock", path, lambda _: fcntl.lockf(handle, exclusive, 1))
+        except StoreError:
+            os.close(handle)
+            raise
+        key = _identity(os.fstat(handle))
+        _locked.add(key)
+        return LocalFile(handle, path, key)
+
+    def free_space(self) -> int:
+        status = self._call("statvfs", "", os.statvfs)
+        return status.f_bavail * status.f_frsize

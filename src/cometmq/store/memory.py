@@ -1,0 +1,203 @@
+"""A disk in memory: the same seam, for tests, for nodes without a directory, and for simulation.
+
+Every call goes through `MemoryDisk.call`. A disk that forgets, fails or counts overrides that one
+method, and finds what is written in `Inode` (pages) and in `names`.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from cometmq.store.disk import Data
+from cometmq.store.errors import StoreError, Trouble
+
+T = TypeVar("T")
+
+PAGE = 4096
+
+
+class Inode:
+    """The content of a file: the pages that were written, and its length."""
+
+    def __init__(self) -> None:
+        self.pages: dict[int, bytearray] = {}
+        self.size = 0
+
+    def read(self, size: int, offset: int) -> bytes:
+        """What lies there, zeros where nothing was written."""
+        end = min(offset + size, self.size)
+        found = bytearray()
+        at = offset
+        while at < end:
+            number, inside = divmod(at, PAGE)
+            count = min(PAGE - inside, end - at)
+            page = self.pages.get(number)
+            found += page[inside : inside + count] if page is not None else bytes(count)
+            at += count
+        return bytes(found)
+
+    def write(self, data: Data, offset: int) -> int:
+        """Puts bytes into their pages; the file grows with them."""
+        done = 0
+        while done < len(data):
+            number, inside = divmod(offset + done, PAGE)
+            count = min(PAGE - inside, len(data) - done)
+            page = self.pages.get(number)
+            if page is None:
+                page = self.pages[number] = bytearray(PAGE)
+            page[inside : inside + count] = data[done : done + count]
+            done += count
+        self.size = max(self.size, offset + done)
+        return done
+
+    def next_data(self, offset: int) -> int | None:
+        """The first place from `offset` on that lies in a written page."""
+        inside = [number for number in self.pages if (number + 1) * PAGE > offset]
+        if not inside or offset >= self.size:
+            return None
+        return max(offset, min(inside) * PAGE)
+
+    def resize(self, size: int) -> None:
+        """Cuts off what lies behind `size`, or grows with zeros."""
+        if size < self.size:
+            self.pages = {n: page for n, page in self.pages.items() if n * PAGE < size}
+            last = self.pages.get(size // PAGE)
+            if last is not None:
+                last[size % PAGE :] = bytes(PAGE - size % PAGE)
+        self.size = size
+
+
+class MemoryFile:
+    """An open file of a disk in memory."""
+
+    def __init__(self, disk: "MemoryDisk", path: str, inode: Inode) -> None:
+        self.disk = disk
+        self.path = path
+        self.inode = inode
+
+    def _call(self, name: str, work: Callable[[], T]) -> T:
+        return self.disk.call(name, self.path, self.inode, work)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return self._call("pread", lambda: self.inode.read(size, offset))
+
+    def pread_now(self, size: int, offset: int) -> bytes | None:
+        found = self._call("pread_now", lambda: self.inode.read(size, offset))
+        return found if len(found) == size else None
+
+    def pwrite(self, data: Data, offset: int) -> int:
+        return self._call("pwrite", lambda: self.inode.write(data, offset))
+
+    def next_data(self, offset: int) -> int | None:
+        return self._call("next_data", lambda: self.inode.next_data(offset))
+
+    def allocate(self, size: int) -> None:
+        self._call("allocate", lambda: self.inode.resize(size))
+
+    def truncate(self, size: int) -> None:
+        self._call("truncate", lambda: self.inode.resize(size))
+
+    def sync(self) -> None:
+        self._call("sync", lambda: None)
+
+    def close(self) -> None:
+        self._call("close", lambda: self.disk.locks.pop(self.path, None) if self.locks else None)
+
+    @property
+    def locks(self) -> bool:
+        """This handle is the one that holds the lock of its file."""
+        return self.disk.locks.get(self.path) is self
+
+
+class MemoryDisk:
+    """A root directory in memory; `names` maps each path to its file, or to None for a folder."""
+
+    process_id = 1
+
+    def __init__(self, space: int = 1 << 40) -> None:
+        self.names: dict[str, Inode | None] = {"": None}
+        self.locks: dict[str, MemoryFile] = {}
+        self.space = space
+
+    def call(self, name: str, path: str, inode: Inode | None, work: Callable[[], T]) -> T:
+        """Does one call; all of them come through here."""
+        return work()
+
+    def new_inode(self) -> Inode:
+        """The content of a file that is made now."""
+        return Inode()
+
+    def _file(self, name: str, path: str) -> Inode:
+        inode = self.names.get(path)
+        if inode is None:
+            raise StoreError(Trouble.MISSING, name, path)
+        return inode
+
+    def _create(self, path: str) -> Inode:
+        if self.names.get(_parent(path), "missing") is not None:
+            raise StoreError(Trouble.MISSING, "open", _parent(path))
+        inode = self.names[path] = self.new_inode()
+        return inode
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        inode = self.call(
+            "create" if create else "open",
+            path,
+            None,
+            lambda: self._create(path) if create else self._file("open", path),
+        )
+        return MemoryFile(self, path, inode)
+
+    def size(self, path: str) -> int | None:
+        inode = self.call("size", path, None, lambda: self.names.get(path))
+        return None if inode is None else inode.size
+
+    def list(self, path: str) -> list[str]:
+        start = f"{path}/" if path else ""
+        return self.call(
+            "list",
+            path,
+            None,
+            lambda: sorted(
+                name[len(start) :]
+                for name in self.names
+                if name and name.startswith(start) and "/" not in name[len(start) :]
+            ),
+        )
+
+    def make_folder(self, path: str) -> None:
+        self.call("make_folder", path, None, lambda: self.names.setdefault(path, None))
+
+    def rename(self, old: str, new: str) -> None:
+        def move() -> None:
+            self.names[new] = self._file("rename", old)
+            del self.names[old]
+
+        self.call("rename", f"{old} -> {new}", None, move)
+
+    def remove(self, path: str) -> None:
+        def drop() -> None:
+            self._file("remove", path)
+            del self.names[path]
+
+        self.call("remove", path, None, drop)
+
+    def sync_folder(self, path: str) -> None:
+        self.call("sync_folder", path, None, lambda: None)
+
+    def lock(self, path: str) -> MemoryFile:
+        def take() -> MemoryFile:
+            if path in self.locks:
+                raise StoreError(Trouble.LOCKED, "lock", path)
+            file = MemoryFile(self, path, self.names.get(path) or self._create(path))
+            self.locks[path] = file
+            return file
+
+        return self.call("lock", path, None, take)
+
+    def free_space(self) -> int:
+        used = sum(len(inode.pages) * PAGE for inode in self.names.values() if inode is not None)
+        return self.call("free_space", "", None, lambda: max(0, self.space - used))
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -1,0 +1,1 @@
+"""Tests that ask foreign clients and the original's servers."""

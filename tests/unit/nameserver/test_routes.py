@@ -1,0 +1,132 @@
+"""Registrations in, routes out: the rules of the name server's tables, without any I/O."""
+
+import pytest
+
+from cometmq.nameserver.routes import NotRegistered, Routes
+from cometmq.protocol import (
+    DataVersion,
+    RegisterBroker,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigWrapper,
+)
+
+NOW = 1_000_000
+
+
+def hello(address="10.0.0.1:10911", *, number=0, name="a", modern=False, timeout_ms=None):
+    return RegisterBroker(
+        broker_name=name,
+        broker_addr=address,
+        cluster_name="c",
+        ha_server_addr=address.replace("10911", "10912"),
+        broker_id=number,
+        heartbeat_timeout_millis=timeout_ms,
+        enable_acting_master=False if modern else None,
+    )
+
+
+def topics(*names, version=1, state=0, queues=4, perm=6):
+    table = {
+        one: TopicConfig(
+            topic_name=one, read_queue_nums=queues, write_queue_nums=queues, perm=perm
+        )
+        for one in names
+    }
+    wrapper = TopicConfigWrapper(DataVersion(version, state, 7), topic_config_table=table)
+    return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+
+
+@pytest.fixture
+def routes():
+    return Routes()
+
+
+@pytest.mark.spec("RN30")
+def test_a_registered_broker_is_in_the_routes_of_its_topics_and_in_the_cluster(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    route = routes.route("T")
+    assert route.broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+    assert (route.queue_datas[0].broker_name, route.queue_datas[0].read_queue_nums) == ("a", 4)
+    assert routes.cluster().cluster_addr_table == {"c": ("a",)}
+
+
+@pytest.mark.spec("RN31")
+def test_a_slave_is_told_its_living_master(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    told = routes.register(hello("10.0.0.2:10911", number=1), topics("T", "U"), 2, NOW)
+    assert (told.master_address, told.ha_address) == ("10.0.0.1:10911", "10.0.0.1:10912")
+
+
+@pytest.mark.spec("RN32")
+def test_a_slave_alone_makes_routes_only_if_it_is_a_broker_of_5_x(routes):
+    routes.register(hello("10.0.0.2:10911", number=1), topics("T", "U"), 1, NOW)
+    assert routes.route("T") is None
+    slave = hello("10.0.0.3:10911", number=1, name="b", modern=True)
+    routes.register(slave, topics("T", "U"), 2, NOW)
+    assert [one.broker_name for one in routes.route("T").queue_datas] == ["b"]
+
+
+@pytest.mark.spec("RN33")
+def test_a_broker_that_comes_back_with_another_id_is_listed_once(routes):
+    routes.register(hello(number=1, modern=True), topics("T", "U"), 1, NOW)
+    routes.register(hello(number=0, modern=True), topics("T", "U", version=2), 1, NOW)
+    assert routes.route("T").broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+
+
+@pytest.mark.spec("RN34")
+def test_a_master_that_was_replaced_is_ignored(routes):
+    routes.register(hello(), topics("T", "U", state=2), 1, NOW)
+    routes.register(hello("10.0.0.9:10911"), topics("T", "U", state=1), 2, NOW)
+    assert routes.route("T").broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+
+
+@pytest.mark.spec("RN35")
+def test_one_topic_before_the_full_registration_is_refused_and_leaves_nothing(routes):
+    with pytest.raises(NotRegistered, match="register broker failed"):
+        routes.register(hello(), topics("T"), 1, NOW)
+    assert routes.cluster().broker_addr_table == {}
+
+
+def test_one_topic_after_the_full_registration_is_added(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.register(hello(), topics("V", version=2), 1, NOW)
+    assert routes.route("V") is not None
+    assert routes.route("T") is not None
+
+
+def test_an_unchanged_version_changes_no_queues(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.register(hello(), topics("T", "U", queues=8), 1, NOW)
+    assert routes.route("T").queue_datas[0].read_queue_nums == 4
+    routes.register(hello(), topics("T", "U", queues=8, version=2), 1, NOW)
+    assert routes.route("T").queue_datas[0].read_queue_nums == 8
+
+
+@pytest.mark.spec("RN39", "RN40")
+def test_a_broker_that_leaves_takes_its_address_then_its_name_then_its_cluster(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.register(hello("10.0.0.2:10911", number=1), topics("T", "U"), 2, NOW)
+    routes.unregister("10.0.0.2:10911")
+    assert routes.route("T").broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+    routes.unregister("10.0.0.1:10911")
+    assert routes.route("T") is None
+    assert routes.cluster().cluster_addr_table == {}
+
+
+def test_the_end_of_a_connection_takes_what_was_registered_through_it(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.connection_ended(2)
+    assert routes.route("T") is not None
+    routes.connection_ended(1)
+    assert routes.route("T") is None
+
+
+def test_a_silent_broker_goes_after_120_seconds_or_the_time_it_asked_for(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.register(hello("10.0.0.2:10911", name="b", timeout_ms=10_000), topics("T", "U"), 2, NOW)
+    assert routes.expire(NOW + 10_000) == []
+    assert routes.expire(NOW + 10_001) == [2]
+    assert routes.expire(NOW + 120_000) == []
+    assert routes.expire(NOW + 120_001) == [1]
+    assert routes.route("T") is None

@@ -1,0 +1,252 @@
+"""Typed bodies by themselves: leniency, versions, routes, registrations, fingerprints."""
+
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cometmq.protocol import (
+    BadBody,
+    Body,
+    BrokerData,
+    ConsumerOffsetWrapper,
+    DataVersion,
+    GetRouteInfo,
+    HeartbeatData,
+    Int,
+    Long,
+    QueueData,
+    RegisterBrokerBody,
+    SubscriptionGroupConfig,
+    TopicConfig,
+    TopicConfigWrapper,
+    TopicQueueMappingInfo,
+    TopicRouteData,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+ADDRESSES = {0: "10.0.0.1:10911", 1: "10.0.0.2:10911", 10: "10.0.0.3:10911"}
+
+
+class Queue(Body, frozen=True):
+    broker_name: str = ""
+    queue_id: Int = 0
+    topic: str = ""
+
+
+class Offsets(Body, frozen=True):
+    """A body whose map is keyed by objects, as those of resets and statistics are."""
+
+    offset_table: dict[Queue, Long] = {}
+    tps: float = 0.0
+
+
+def route(addresses: dict[int, str]) -> TopicRouteData:
+    return TopicRouteData(
+        broker_datas=[BrokerData(addresses, "broker-a", "DefaultCluster")],
+        queue_datas=[QueueData("broker-a", 6, 4, 0, 4)],
+    )
+
+
+def test_the_route_of_the_specification_is_written_to_the_byte() -> None:
+    assert route({0: "10.0.0.1:10911"}).write() == (
+        b'{"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"broker-a","cluster":'
+        b'"DefaultCluster","enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{'
+        b'"brokerName":"broker-a","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "accepts", "strict"),
+    [(317, None, False), (400, "false", False), (401, None, True), (317, "true", True)],
+)
+def test_only_a_peer_that_can_read_it_gets_a_strict_route(
+    version: int, accepts: str | None, strict: bool
+) -> None:
+    fields = {"topic": "t"} | ({"acceptStandardJsonOnly": accepts} if accepts else {})
+    wants = GetRouteInfo.read(fields).wants_strict(version)
+    data = route(dict(reversed(ADDRESSES.items()))).write(strict=wants)
+    sorted_quoted = b'{"0":"10.0.0.1:10911","1":"10.0.0.2:10911","10":"10.0.0.3:10911"}'
+    unquoted = b'{10:"10.0.0.3:10911",1:"10.0.0.2:10911",0:"10.0.0.1:10911"}'
+    assert (sorted_quoted if strict else unquoted) in data
+    assert b" " not in data
+    assert TopicRouteData.read(data) == route(ADDRESSES)
+
+
+@pytest.mark.spec("RN26")
+@pytest.mark.parametrize(
+    "keys",
+    [
+        '{{"brokerName":"b","queueId":0,"topic":"T"}:7}',
+        '{{"topic":"T",\'brokerName\':"b",queueId:"0"}:"7"}',
+        r'{"{\"brokerName\":\"b\",\"queueId\":0,\"topic\":\"T\"}":7.0}',
+        '{{"$ref":"$.queue"}:7}',
+    ],
+)
+def test_maps_keyed_by_objects_are_read_in_every_spelling(keys: str) -> None:
+    queue = '{"brokerName":"b","queueId":0,"topic":"T"}'
+    body = Offsets.read(f'{{"queue":{queue},"offsetTable":{keys},"tps":1}}'.encode())
+    assert body == Offsets({Queue("b", 0, "T"): 7}, 1.0)
+    assert body.write() == b'{"offsetTable":{%b:7},"tps":1.0}' % queue.encode()
+    assert Offsets.read(body.write(strict=True)) == body
+
+
+@pytest.mark.spec("RN26")
+@pytest.mark.parametrize("table", ['{0:1,"1":2}', '{"0":"1","1":2}', "{0:1,1:2,}", "{'0':1,+1:02}"])
+def test_maps_keyed_by_numbers_are_read_in_every_spelling(table: str) -> None:
+    body = ConsumerOffsetWrapper.read(f'{{"offsetTable":{{"t@g":{table}}},"new":{{}}}}'.encode())
+    assert body.offset_table == {"t@g": {0: 1, 1: 2}}
+
+
+@pytest.mark.spec("RN27")
+def test_the_old_spelling_of_the_topic_flag_is_read_and_never_written() -> None:
+    for spelling in (b'{"topicSynFlag":1}', b"{topicSynFlag:'1'}", b'{"topicSysFlag":1}'):
+        data = QueueData.read(spelling)
+        assert data.topic_sys_flag == 1
+        assert b'"topicSysFlag":1' in data.write()
+        assert b"Syn" not in data.write()
+        assert data.but(perm=2).topic_sys_flag == 1
+
+
+def test_nulls_and_missing_members_are_their_defaults_and_unknown_ones_nothing() -> None:
+    for data in (b"{}", b'{"attributes":null,"perm":null,"zzz":[{}]}', b"{perm:null}"):
+        assert TopicConfig.read(data) == TopicConfig()
+
+
+@pytest.mark.parametrize(
+    ("data", "perm", "name", "order"),
+    [
+        (b'{"perm":"4","topicName":5,"order":"TRUE"}', 4, "5", True),
+        (b'{"perm":4.0,"topicName":true,"order":1}', 4, "true", True),
+        (b'{"perm":+4,"topicName":"x","order":"0"}', 4, "x", False),
+    ],
+)
+def test_a_value_of_another_kind_is_taken_for_what_it_means(
+    data: bytes, perm: int, name: str, order: bool
+) -> None:
+    config = TopicConfig.read(data)
+    assert (config.perm, config.topic_name, config.order) == (perm, name, order)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"xx",
+        b"[]",
+        b"7",
+        b"null",
+        b'{"perm":"x"}',
+        b'{"perm":2147483648}',
+        b'{"perm":[]}',
+        b'{"order":"maybe"}',
+        b'{"attributes":[]}',
+        b'{"attributes":7}',
+        b'{"perm":1}}',
+        b'{"attributes":' * 10_000,
+        b'{"x":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        b"\xff",
+    ],
+    ids=lambda data: repr(data[:20]),
+)
+def test_garbage_is_a_bad_body(data: bytes) -> None:
+    with pytest.raises(BadBody):
+        TopicConfig.read(data)
+
+
+@given(st.binary(max_size=60), st.sampled_from([HeartbeatData, RegisterBrokerBody, Offsets]))
+def test_no_bytes_break_the_reader(data: bytes, kind: type[Body]) -> None:
+    for prefix in (b"", b"{", b'{"offsetTable":{', b"x\xda"):
+        try:
+            kind.read(prefix + data)
+        except BadBody:
+            pass
+
+
+def test_a_version_grows_with_every_change() -> None:
+    first = DataVersion(timestamp=5)
+    second = first.next(6)
+    assert (second.counter, second.timestamp) == (1, 6)
+    assert second.order > first.order
+    assert DataVersion(0, 1, 0).order > DataVersion(9, 0, 9).order
+
+
+def test_a_new_group_has_the_defaults_of_the_original() -> None:
+    lines = map(json.loads, (GOLDEN / "consumer" / "names.jsonl").read_text().splitlines())
+    bodies = {one["name"]: one for one in lines if one["kind"] == "body"}
+    sample = bodies["SubscriptionGroupConfig"]["json"].encode()
+    assert SubscriptionGroupConfig(group_name="g").write() == sample
+
+
+def test_a_heartbeat_has_the_fingerprint_of_the_original() -> None:
+    lines = map(json.loads, (GOLDEN / "consumer" / "names.jsonl").read_text().splitlines())
+    beats = [one for one in lines if one.get("name", "").startswith("HeartbeatData")]
+    assert len(beats) == 3
+    for one in beats:
+        beat = HeartbeatData.read(one["json"].encode())
+        assert beat.write().decode() == one["json"]
+        assert beat.fingerprint() == one["fingerprint"]
+
+
+def registration(**table: TopicConfig) -> RegisterBrokerBody:
+    info = TopicQueueMappingInfo(bname="b", topic="t", curr_id_map={0: 1}, total_queues=1)
+    return RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigWrapper(
+            DataVersion(1, 2, 3), topic_config_table=table, topic_queue_mapping_info_map={"t": info}
+        )
+    )
+
+
+def test_the_compressed_form_depends_on_the_sender_s_version() -> None:
+    body = registration(t=TopicConfig({"queue.type": "BatchCQ"}, topic_name="t"))
+    assert RegisterBrokerBody.read(body.compressed(413), 0, 413) == body
+    old = RegisterBrokerBody.read(body.compressed(413), 0, 412)
+    wrapper = body.topic_config_serialize_wrapper
+    assert old.topic_config_serialize_wrapper == wrapper.but(topic_queue_mapping_info_map=None)
+    assert RegisterBrokerBody.read(body.compressed(412), 0, 412) == old
+    with pytest.raises(BadBody, match="Failed to decode RegisterBrokerBody"):
+        RegisterBrokerBody.read(body.compressed(412), 0, 413)
+
+
+@pytest.mark.parametrize(
+    ("line", "attributes"),
+    [
+        ("t 4 5 6 SINGLE_TAG", {}),
+        ('t 4 5 6 SINGLE_TAG {"a":"b"}', {"a": "b"}),
+        ('t 4 5 6 SINGLE_TAG {"a": "b"}', {"a": "b"}),
+        ('t 4 5 6 SINGLE_TAG {"a', {}),
+    ],
+)
+def test_a_topic_line_has_five_parts_or_six(line: str, attributes: dict[str, str]) -> None:
+    pieces = (b"{}", None, line.encode(), b"[]")
+    data = b"".join(
+        (1 if piece is None else len(piece)).to_bytes(4, "big") + (piece or b"") for piece in pieces
+    )
+    body = RegisterBrokerBody.read(zlib.compress(data), 0, 407)
+    expected = TopicConfig(attributes, False, 6, 4, "SINGLE_TAG", "t", 0, 5)
+    assert body.topic_config_serialize_wrapper.topic_config_table == {"t": expected}
+    with pytest.raises(BadBody):
+        RegisterBrokerBody.read(zlib.compress(data.replace(b"t 4 5", b"t x 5")), 0, 407)
+
+
+def test_a_broker_older_than_3_0_11_registers_its_topics_alone() -> None:
+    topics = TopicConfigWrapper(topic_config_table={"t": TopicConfig(topic_name="t")})
+    body = RegisterBrokerBody.read(topics.write(), 0, 36)
+    assert body.topic_config_serialize_wrapper == topics
+
+
+def test_a_small_body_cannot_unpack_into_a_huge_one() -> None:
+    with pytest.raises(BadBody, match="more than"):
+        RegisterBrokerBody.read(zlib.compress(bytes(65 << 20), 9))
+
+
+def test_many_references_are_refused() -> None:
+    beat = (
+        b'{"consumerDataSet":[{"subscriptionDataSet":[]}'
+        + b',{"$ref":"$.consumerDataSet[0]"}' * 2000
+    )
+    with pytest.raises(BadBody, match="references"):
+        HeartbeatData.read(beat + b"]}")

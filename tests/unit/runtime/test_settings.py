@@ -1,0 +1,66 @@
+"""Settings: the original's keys as typed values, and plain words about those that do nothing."""
+
+import enum
+from dataclasses import dataclass
+
+import pytest
+
+from cometmq.runtime import BadSetting, settings
+
+
+class Flush(enum.Enum):
+    SYNC_FLUSH = "SYNC_FLUSH"
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+
+
+@dataclass(frozen=True)
+class Model:
+    broker_name: str = "broker-a"
+    broker_ip1: str | None = None
+    listen_port: int = 10911
+    auto_create_topic_enable: bool = True
+    flush_disk_type: Flush = Flush.SYNC_FLUSH
+    admin_allowed_addresses: tuple[str, ...] = ()
+
+
+def read(text):
+    used = set()
+    values = settings.parse_properties(text)
+    return settings.read(Model, values, used), values, used
+
+
+def test_keys_are_read_under_the_originals_names():
+    model, _, _ = read(
+        "# a comment\n\n! another\n brokerName = b \nbrokerIP1=10.0.0.1\nlistenPort=1\n"
+        "autoCreateTopicEnable=FALSE\nflushDiskType=ASYNC_FLUSH\n"
+        "adminAllowedAddresses=10.0.0.1;10.1.0.0/16"
+    )
+    assert model == Model(
+        "b", "10.0.0.1", 1, False, Flush.ASYNC_FLUSH, ("10.0.0.1", "10.1.0.0/16")
+    )
+
+
+def test_what_is_not_set_keeps_its_default():
+    assert read("unknown=1")[0] == Model()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("listenPort=x", "listenPort=x: expected a whole number"),
+        ("autoCreateTopicEnable=yes", "autoCreateTopicEnable=yes: expected true or false"),
+        ("flushDiskType=FAST", "flushDiskType=FAST: expected SYNC_FLUSH or ASYNC_FLUSH"),
+    ],
+)
+def test_a_value_that_does_not_parse_says_what_was_expected(text, expected):
+    with pytest.raises(BadSetting, match=expected):
+        read(text)
+
+
+def test_keys_without_effect_are_listed_once_with_the_nearest_known_name():
+    _, values, used = read("listenPrt=1\nbrokerName=b\nzebra=2")
+    said = settings.without_effect(values, used, set(settings.keys(Model)))
+    assert said == (
+        "these keys have no effect here (yet): listenPrt (did you mean listenPort?), zebra"
+    )
+    assert settings.without_effect({"brokerName": "b"}, used, set()) is None
