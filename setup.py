@@ -1,6 +1,7 @@
-"""The compiled kernel, where a compiler is there; all else about the package is in pyproject.toml."""
+"""The compiled kernel, where there is a compiler; the rest of the package is in pyproject.toml."""
 
 import os
+from glob import glob
 
 from setuptools import Extension, setup
 
@@ -28,6 +29,7 @@ def extensions() -> list[Extension]:
             Extension(
                 f"cometmq.kernel.fast.{module}",
                 [f"src/cometmq/kernel/fast/{module}.pyx"],
+                depends=glob("src/cometmq/kernel/fast/*.pxd"),
                 libraries=["z"] if module == "records" else [],
                 extra_compile_args=SANITIZE if checked else [],
                 extra_link_args=SANITIZE[:1] if checked else [],

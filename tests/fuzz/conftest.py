@@ -10,7 +10,7 @@ settings.register_profile(
     "short", max_examples=300, deadline=None, suppress_health_check=SLOW_DATA, derandomize=True
 )
 settings.register_profile(
-    "long", max_examples=20_000, deadline=None, suppress_health_check=SLOW_DATA
+    "long", max_examples=5_000, deadline=None, suppress_health_check=SLOW_DATA
 )
 
 

@@ -280,7 +280,7 @@ def test_segments_and_replies(
         if segment.room >= 8:
             segment.blank()
         replies = kernel.replies.sent(sends, code, b"7F000001", remark)
-        state = (segment.data, segment.end, segment.room, tail.data, tail.next, replies)
+        state = (bytes(segment.data), segment.end, segment.room, tail.data, tail.next, replies)
         results.append((plain(state), plain(sends), taken))
     assert results[0] == results[1]
 

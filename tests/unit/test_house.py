@@ -15,8 +15,9 @@ from tests.processes import ROOT
 SOURCE = ROOT / "src" / "cometmq"
 PYTHON = sorted(SOURCE.rglob("*.py"))
 CYTHON = sorted([*SOURCE.rglob("*.pyx"), *SOURCE.rglob("*.pxd")])
-# Folders that belong to nobody's hand.
-MADE = {".git", ".venv", "build", "dist", "site", "__pycache__", "cometmq-data", "golden"}
+# Folders that belong to nobody's hand; so do hidden ones, but for CI's.
+MADE = {"build", "dist", "site", "__pycache__", "cometmq-data", "golden"}
+HIDDEN_OF_OURS = {".ci", ".gitignore"}
 
 # Time, randomness and sockets: what simulation replaces must have one place.
 MACHINE_ROOMS = {"runtime", "net", "testing"}
@@ -298,7 +299,8 @@ FOREIGN = [
 def own_files() -> Iterator[Path]:
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
-        made = any(part in MADE or part.endswith((".egg-info", "_cache")) for part in parts)
+        hidden = any(part[0] == "." and part not in HIDDEN_OF_OURS for part in parts)
+        made = hidden or any(part in MADE or part.endswith(".egg-info") for part in parts)
         if not made and path.is_file() and path.stat().st_size < 2_000_000:
             yield path
 

@@ -12,6 +12,7 @@ from cometmq.client.routes import Routes
 from cometmq.net import Address, Network
 from cometmq.protocol import Command, HeartBeat, HeartbeatData, ResponseCode, UnregisterClient
 from cometmq.runtime import Clock, CometError, Scope, own_address
+from cometmq.runtime.chance import fresh
 
 log = logging.getLogger("cometmq.client")
 
@@ -32,7 +33,7 @@ class Session:
         describe: Callable[[str], HeartbeatData],
         notified: Callable[[], None] = lambda: None,
     ) -> None:
-        self.random = chance or random.Random()
+        self.random = chance or fresh()
         self._masters_only = masters_only
         self._describe = describe
         self._notified = notified

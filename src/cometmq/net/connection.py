@@ -74,7 +74,11 @@ class Connection:
         try:
             items, consumed = self._split(data, self._limit)
         except Malformed as error:
-            self.abort(error)
+            # What came whole before the bad frame is served; then there is nothing to go on with.
+            if error.before:
+                self._took(self, error.before)
+            self.close()
+            self.closed(error)
             return
         rest = data[consumed:] if consumed else data
         self._rest = bytearray(rest)

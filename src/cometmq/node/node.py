@@ -10,6 +10,7 @@ from cometmq.broker import Broker, BrokerSettings
 from cometmq.nameserver import NameServer, NameServerSettings
 from cometmq.net import Address, Limits, LocalNetwork, Network
 from cometmq.runtime import BadSetting, LocalThreads, Threads
+from cometmq.runtime.chance import fresh
 from cometmq.runtime.host import is_wildcard, own_address
 from cometmq.store import Disk, StoreSettings
 
@@ -39,7 +40,7 @@ class Node:
         self._disk = disk
         self._network = network or LocalNetwork()
         self._threads = threads or LocalThreads()
-        self._random = chance or random.Random()
+        self._random = chance or fresh()
         self._name_server: NameServer | None = None
         self._broker: Broker | None = None
 

@@ -20,7 +20,7 @@ TOPIC = "COMETMQ_SELF_TEST"
 
 GROUP = "cometmq-self-test"
 WITHIN_S = 10.0
-SUBSCRIPTION = 4
+SUSPEND, SUBSCRIPTION = 2, 4
 
 
 class NotProved(CometError):
@@ -39,7 +39,10 @@ async def prove(namesrv: str, broker: Address, network: Network | None = None) -
         send = SendMessageV2(GROUP, TOPIC, "TBW102", 1, 0, 0, born, 0)
         sent = SendAnswer.read((await _ask(channel, "send a message", send, body)).fields)
         offset = sent.queue_offset
-        pull = PullMessage(GROUP, TOPIC, 0, offset, 1, SUBSCRIPTION, 0, 0, "*", 0)
+        # Held: a message is acknowledged when it is safe, and seen by readers a moment later.
+        hold_ms = int(WITHIN_S * 500)
+        flags = SUSPEND | SUBSCRIPTION
+        pull = PullMessage(GROUP, TOPIC, 0, offset, 1, flags, 0, hold_ms, "*", 0)
         pulled = await _ask(channel, "read the message back", pull)
         if body not in pulled.body:
             raise NotProved("the node was asked for the message it had stored, and gave another")

@@ -186,7 +186,7 @@ def _tolerantly(
 def _number(name: str, value: Any) -> int:
     try:
         return 0 if value is None else int(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise Malformed(f"{name} of the header is {str(value)[:40]!r}, not a number") from None
 
 

@@ -26,25 +26,24 @@ def loads(data: bytes | str) -> Any:
         text = data if isinstance(data, str) else str(data, "utf-8-sig")
     except UnicodeDecodeError as why:
         raise BadBody(f"expected UTF-8: {why}") from None
-    if _shallow(text):
-        try:
-            value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError):
-            value = _Reader(text).document()
-    else:
-        value = _Reader(
-            text
-        ).document()  # says where it is too deep, or finds the braces in strings
+    try:
+        if _depth(text) > DEEPEST:
+            raise msgspec.DecodeError  # the reader says where
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        value = _Reader(text).document()
     return _References().resolve(value) if "$ref" in text else value
 
 
-def _shallow(text: str) -> bool:
-    return text.count("{") + text.count("[") <= DEEPEST or _depth(text) <= DEEPEST
+# A string runs to its end or to that of the text, so that no text takes more than one pass.
+_BRACE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def _depth(text: str) -> int:
     depth = most = 0
-    for brace in re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text, re.DOTALL):
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return 0  # it cannot be too deep
+    for brace in _BRACE.findall(text):
         depth += (brace in "[{") - (brace in "]}")
         most = max(most, depth)
     return most

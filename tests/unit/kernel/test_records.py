@@ -248,6 +248,25 @@ def test_many_records_in_a_segment_are_all_there(kernel: Kernel) -> None:
     assert [(r.position, r.size, 0) for r in records] == kernel.entries.unpack(tail.data)
 
 
+def test_data_that_is_being_written_stays_what_it_was(kernel: Kernel) -> None:
+    def filled(letter: bytes) -> Any:
+        segment, tail = kernel.records.Segment(0, 1 << 30), kernel.entries.Tail(0)
+        for _ in range(50):
+            send = kernel.headers.Send(body=letter * 5000)
+            segment.add(send, tail, b"T", BORN, STORED, b"", 0)
+        return segment
+
+    first = filled(b"a")
+    view = first.data
+    before = bytes(view)
+    first.add(kernel.headers.Send(body=bytes(1 << 20)), kernel.entries.Tail(0), b"T", BORN, STORED,
+              b"", 0)  # fmt: skip
+    del first
+    others = [filled(b"b"), filled(b"c")]
+    assert bytes(view)[: len(before)] == before
+    assert [bytes(other.data[88:89]) for other in others] == [b"b", b"c"]
+
+
 @pytest.mark.parametrize(
     ("at", "patch"),
     [

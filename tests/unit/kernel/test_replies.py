@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.kernel import NAME, headers
-from tests.kernels import Kernel, load
+from tests.kernels import Kernel
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "remoting"
 LIMIT = 1 << 24
@@ -119,8 +118,3 @@ def test_extreme_numbers_are_written_as_they_are(kernel: Kernel) -> None:
     assert (header["opaque"], header["code"], "remark" in header) == (-(1 << 31), -1, False)
     assert header["extFields"]["nextBeginOffset"] == str(high)
     assert header["extFields"]["minOffset"] == str(low)
-
-
-def test_the_kernel_in_use_is_one_of_the_two(kernel: Kernel) -> None:
-    assert headers is load(NAME).headers
-    assert NAME in ("pure", "fast")

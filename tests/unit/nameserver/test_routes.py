@@ -28,9 +28,7 @@ def hello(address="10.0.0.1:10911", *, number=0, name="a", modern=False, timeout
 
 def topics(*names, version=1, state=0, queues=4, perm=6):
     table = {
-        one: TopicConfig(
-            topic_name=one, read_queue_nums=queues, write_queue_nums=queues, perm=perm
-        )
+        one: TopicConfig(topic_name=one, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
         for one in names
     }
     wrapper = TopicConfigWrapper(DataVersion(version, state, 7), topic_config_table=table)

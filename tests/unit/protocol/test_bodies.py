@@ -141,6 +141,7 @@ def test_a_value_of_another_kind_is_taken_for_what_it_means(
         b"null",
         b'{"perm":"x"}',
         b'{"perm":2147483648}',
+        b'{"perm":1e999}',
         b'{"perm":[]}',
         b'{"order":"maybe"}',
         b'{"attributes":[]}',

@@ -136,6 +136,8 @@ def test_no_damaged_header_breaks_the_reader(data: st.DataObject) -> None:
         b'{"code":99999999999}',
         b'{"code":"x"}',
         b'{"code":[]}',
+        b'{"code":1e999}',
+        b'{"code":1' + b"0" * 5000 + b"}",
         b'{"opaque":{}}',
         b'{"extFields":[]}',
         b'{"extFields":7}',

@@ -35,9 +35,7 @@ def test_keys_are_read_under_the_originals_names():
         "autoCreateTopicEnable=FALSE\nflushDiskType=ASYNC_FLUSH\n"
         "adminAllowedAddresses=10.0.0.1;10.1.0.0/16"
     )
-    assert model == Model(
-        "b", "10.0.0.1", 1, False, Flush.ASYNC_FLUSH, ("10.0.0.1", "10.1.0.0/16")
-    )
+    assert model == Model("b", "10.0.0.1", 1, False, Flush.ASYNC_FLUSH, ("10.0.0.1", "10.1.0.0/16"))
 
 
 def test_what_is_not_set_keeps_its_default():

@@ -194,9 +194,7 @@ def test_a_oneway_request_is_never_answered_whatever_becomes_of_it():
 @pytest.mark.spec("RN9")
 def test_a_thousand_pipelined_requests_are_all_answered_each_once():
     async def work(channel, bell, table):
-        answers = [
-            asyncio.ensure_future(ask(channel, HeartBeat(), b"%d" % n)) for n in range(1000)
-        ]
+        answers = [asyncio.ensure_future(ask(channel, HeartBeat(), b"%d" % n)) for n in range(1000)]
         bodies = [(await one).body for one in answers]
         assert bodies == [b"%d" % n for n in range(1000)]
 

@@ -53,18 +53,23 @@ class Sends:
         self._waiting = [one for one in self._waiting if one[0] <= fault.beyond]
 
 
-async def live(disk: ForgetfulDisk, settings: StoreSettings, chance: random.Random, all_: Promises) -> bool:
+async def live(
+    disk: ForgetfulDisk, settings: StoreSettings, chance: random.Random, all_: Promises
+) -> bool:
     """One life: recovery, checks, traffic, until the power goes; False if it ended cleanly."""
     try:
         store = await opened(disk, settings, chance)
+        await check(store, all_)
     except StoreError:
         return True
-    await check(store, all_)
     sends = all_.watch(store)
     for _ in range(chance.randrange(20, 200)):
         topic, queue_id = chance.choice("abc"), chance.randrange(3)
         count = chance.choice([1, 1, 1, BATCH])
-        bodies = [b"%d:%s" % (len(all_.sent) + n, chance.randbytes(chance.randrange(300))) for n in range(count)]
+        bodies = [
+            b"%d:%s" % (len(all_.sent) + n, chance.randbytes(chance.randrange(300)))
+            for n in range(count)
+        ]
         group = [send(topic, body) for body in bodies]
         all_.sent.update(bodies)
         queue = store.queue(topic, queue_id)
@@ -82,8 +87,8 @@ async def live(disk: ForgetfulDisk, settings: StoreSettings, chance: random.Rand
             await asyncio.sleep(0.008)
     if chance.random() < 0.3:
         await store.close()
-    elif chance.random() < 0.5:
-        disk.cut_at = disk.calls
+    disk.cut_at = min(disk.cut_at, disk.calls)  # a life that is left alone must not go on
+    if chance.random() < 0.5:
         await store.close()
     return disk.calls >= disk.cut_at or store.read_only != "it is closed"
 

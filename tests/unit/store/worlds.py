@@ -71,7 +71,8 @@ class LoopThreads:
         try:
             result = work()
         except Exception as error:
-            self._later(self._delay(), lambda: future.set_exception(error))
+            failure = error
+            self._later(self._delay(), lambda: future.set_exception(failure))
             return
         self._later(self._delay(), lambda: future.set_result(result))
 
@@ -211,7 +212,8 @@ async def found(result: "T | Cold[T]") -> T:
     if isinstance(result, Cold):
         while not result.done:
             await asyncio.sleep(0)
-        assert result.error is None, result.error
+        if result.error is not None:
+            raise result.error
         return result.found  # type: ignore[return-value]
     return result
 
@@ -242,4 +244,3 @@ async def opened(
         threads=LoopThreads(chance),
         clock=TestClock(),  # type: ignore[arg-type]
     )
-

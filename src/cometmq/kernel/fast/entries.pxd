@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t, int64_t
 
 
 cdef class Tail:
-    cdef readonly int64_t first
-    cdef readonly bytearray data
+    cdef public int64_t first
+    cdef bytearray cells
 
     cdef int64_t next_offset(self) noexcept
     cdef int put(self, int64_t position, int32_t size, int64_t tag_hash) except -1

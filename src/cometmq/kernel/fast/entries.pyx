@@ -55,16 +55,25 @@ cdef class Tail:
 
     def __cinit__(self, int64_t first):
         self.first = first
-        self.data = bytearray()
+        self.cells = bytearray()
 
     cdef int64_t next_offset(self) noexcept:
-        return self.first + PyByteArray_GET_SIZE(self.data) // ENTRY
+        return self.first + PyByteArray_GET_SIZE(self.cells) // ENTRY
 
     cdef int put(self, int64_t position, int32_t size, int64_t tag_hash) except -1:
-        cdef Py_ssize_t at = PyByteArray_GET_SIZE(self.data)
-        PyByteArray_Resize(self.data, at + ENTRY)
-        write(<uint8_t*>PyByteArray_AS_STRING(self.data) + at, position, size, tag_hash)
+        cdef Py_ssize_t at = PyByteArray_GET_SIZE(self.cells)
+        PyByteArray_Resize(self.cells, at + ENTRY)
+        write(<uint8_t*>PyByteArray_AS_STRING(self.cells) + at, position, size, tag_hash)
         return 0
+
+    @property
+    def data(self):
+        """The entries that are held, from `first` on."""
+        return self.cells
+
+    @data.setter
+    def data(self, bytearray data not None):
+        self.cells = data
 
     @property
     def next(self):
@@ -77,16 +86,17 @@ cdef class Tail:
 
     def drop(self, int64_t count):
         """Forgets the oldest `count` entries: they are in the file now."""
-        if not 0 <= count <= self.next_offset() - self.first:
-            raise ValueError(f"{self.next_offset() - self.first} entries are here, {count} cannot go")
-        del self.data[:count * ENTRY]
+        cdef int64_t held = self.next_offset() - self.first
+        if not 0 <= count <= held:
+            raise ValueError(f"{held} entries are here, {count} cannot go")
+        del self.cells[:count * ENTRY]
         self.first += count
 
     def cut(self, int64_t next):
         """Forgets the newest entries, so that `next` is the next queue offset again."""
         if not self.first <= next <= self.next_offset():
             raise ValueError(f"offsets {self.first} to {self.next_offset()} are here, not {next}")
-        del self.data[(next - self.first) * ENTRY:]
+        del self.cells[(next - self.first) * ENTRY:]
 
 
 def scan(data, hashes, int64_t most, int64_t most_bytes):

@@ -159,7 +159,9 @@ cdef class Pull:
 
 # The place in the header is handed on by value, NULL once something is odd: kept in the Reader it
 # would be written to memory and read back at every step.
-cdef inline const uint8_t* past(const uint8_t* p, const uint8_t* end, uint8_t letter) noexcept nogil:
+cdef inline const uint8_t* past(
+    const uint8_t* p, const uint8_t* end, uint8_t letter
+) noexcept nogil:
     """Behind `letter`, which may have blanks in front; NULL if something else comes."""
     if p == NULL:
         return NULL
@@ -517,6 +519,14 @@ cdef Pull pull_of(Head* head):
     )
 
 
+cdef bint is_utf8(const uint8_t* header, Py_ssize_t length) except -1:
+    try:
+        PyUnicode_DecodeUTF8(<char*>header, length, NULL)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 cdef object typed(
     const uint8_t* header, Py_ssize_t length, const uint8_t* body, Py_ssize_t body_length,
     Send before,
@@ -538,13 +548,11 @@ cdef object typed(
         code = head.numbers[CODE]
         if code != 10 and code != 310 and code != 320 and code != 11 and code != 361:
             return None
-        if reader.wide:
-            PyUnicode_DecodeUTF8(<char*>header, length, NULL)
+        if reader.wide and not is_utf8(header, length):
+            return None
         if code == 11 or code == 361:
             return pull_of(&head)
         return send_of(&head, body, body_length, before)
-    except UnicodeDecodeError:
-        return None
     finally:
         if scratch != stack:
             PyMem_Free(scratch)

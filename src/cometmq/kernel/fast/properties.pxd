@@ -15,23 +15,12 @@ cdef enum:
     ODD = 128
     KEYS = 256
 
-# Each interpreted name, as a bit; a second occurrence is what makes a string ODD.
+# Interpreted names, one after the other, the usual ones first; then their lengths, and which bit
+# of the marks each sets (TAGS none of them).
 cdef enum:
-    IS_TAGS = 1
-    IS_KEYS = 2
-    IS_UNIQ_KEY = 4
-    IS_WAIT = 8
-    IS_DELAY = 16
-    IS_TRAN_MSG = 32
-    IS_INNER_NUM = 64
-    IS_TIMER_DELAY_SEC = 128
-    IS_TIMER_DELAY_MS = 256
-    IS_TIMER_DELIVER_MS = 512
-    IS_CLUSTER = 1024
-    IS_MSG_REGION = 2048
-    IS_TRACE_ON = 4096
-    IS_POP_CK = 8192
-    IS_TRANSIENT = 16384
+    INTERPRETED = 14
+    TAGS_AT = 0
+    UNIQUE_AT = 2
 
 
 cdef struct Found:
@@ -41,48 +30,22 @@ cdef struct Found:
     Py_ssize_t unique_length
 
 
-cdef inline int name_bit(const uint8_t* name, Py_ssize_t n) noexcept nogil:
-    if n == 4:
-        if memcmp(name, b"TAGS", 4) == 0:
-            return IS_TAGS
-        if memcmp(name, b"KEYS", 4) == 0:
-            return IS_KEYS
-        if memcmp(name, b"WAIT", 4) == 0:
-            return IS_WAIT
-    elif n == 8:
-        if memcmp(name, b"UNIQ_KEY", 8) == 0:
-            return IS_UNIQ_KEY
-        if memcmp(name, b"TRAN_MSG", 8) == 0:
-            return IS_TRAN_MSG
-        if memcmp(name, b"TRACE_ON", 8) == 0:
-            return IS_TRACE_ON
-    elif n == 5:
-        if memcmp(name, b"DELAY", 5) == 0:
-            return IS_DELAY
-    elif n == 6:
-        if memcmp(name, b"POP_CK", 6) == 0:
-            return IS_POP_CK
-    elif n == 7:
-        if memcmp(name, b"CLUSTER", 7) == 0:
-            return IS_CLUSTER
-    elif n == 9:
-        if memcmp(name, b"INNER_NUM", 9) == 0:
-            return IS_INNER_NUM
-    elif n == 10:
-        if memcmp(name, b"MSG_REGION", 10) == 0:
-            return IS_MSG_REGION
-    elif n == 14:
-        if memcmp(name, b"TIMER_DELAY_MS", 14) == 0:
-            return IS_TIMER_DELAY_MS
-    elif n == 15:
-        if memcmp(name, b"TIMER_DELAY_SEC", 15) == 0:
-            return IS_TIMER_DELAY_SEC
-    elif n >= 16:
-        if n == 16 and memcmp(name, b"TIMER_DELIVER_MS", 16) == 0:
-            return IS_TIMER_DELIVER_MS
-        if memcmp(name, b"__RMQ.TRANSIENT.", 16) == 0:
-            return IS_TRANSIENT
-    return 0
+cdef inline int interpreted(const uint8_t* name, Py_ssize_t n, int* mark) noexcept nogil:
+    """The place of a name among the interpreted ones, -1 if it is none, and what it marks."""
+    cdef const char* names = (
+        b"TAGSKEYSUNIQ_KEYWAITDELAYTRAN_MSGINNER_NUMTIMER_DELAY_SECTIMER_DELAY_MS"
+        b"TIMER_DELIVER_MSCLUSTERMSG_REGIONTRACE_ONPOP_CK"
+    )
+    cdef const char* lengths = b"\4\4\10\4\5\10\11\17\16\20\7\12\10\6"
+    cdef const char* bits = b"\17\10\5\4\0\2\3\1\1\1\6\6\6\6"
+    cdef int i
+    for i in range(INTERPRETED):
+        if lengths[i] == n and memcmp(names, name, n) == 0:
+            mark[0] = 1 << bits[i] & 0x1FF
+            return i
+        names += lengths[i]
+    mark[0] = OWN if n >= 16 and memcmp(name, b"__RMQ.TRANSIENT.", 16) == 0 else 0
+    return -1
 
 
 cdef inline bint is_true(const uint8_t* p, Py_ssize_t n) noexcept nogil:
@@ -105,26 +68,6 @@ cdef inline bint no_delay(const uint8_t* p, Py_ssize_t n) noexcept nogil:
         if p[i] < c"0" or p[i] > c"9":
             return False
     return True
-
-
-cdef inline int mark_of(int bit, const uint8_t* value, Py_ssize_t n) noexcept nogil:
-    if bit & IS_TAGS:
-        return 0
-    if bit & IS_KEYS:
-        return KEYS
-    if bit & IS_UNIQ_KEY:
-        return UNIQUE
-    if bit & IS_WAIT:
-        return 0 if is_true(value, n) else NO_WAIT
-    if bit & IS_DELAY:
-        return 0 if no_delay(value, n) else DELAY
-    if bit & IS_TRAN_MSG:
-        return TRAN if is_true(value, n) else 0
-    if bit & IS_INNER_NUM:
-        return INNER
-    if bit & (IS_TIMER_DELAY_SEC | IS_TIMER_DELAY_MS | IS_TIMER_DELIVER_MS):
-        return TIMER
-    return OWN
 
 
 cdef inline int java_hash_of(const uint8_t* p, Py_ssize_t n, int32_t* result) except -1:
@@ -156,7 +99,7 @@ cdef inline int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) ex
     cdef const uint8_t* value
     cdef const uint8_t* tag = p
     cdef Py_ssize_t tag_length = 0, length
-    cdef int seen = 0, bit
+    cdef int seen = 0, mark, place
     found.marks = 0
     found.unique_at = found.unique_length = 0
     while piece < end:
@@ -167,17 +110,22 @@ cdef inline int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) ex
         if value == NULL or value == piece or value + 1 == stop:
             found.marks |= ODD
         else:
-            bit = name_bit(piece, value - piece)
-            if bit:
-                value += 1
-                length = stop - value
-                if seen & bit & ~IS_TRANSIENT:
+            place = interpreted(piece, value - piece, &mark)
+            value += 1
+            length = stop - value
+            if place >= 0:
+                if seen >> place & 1:
                     found.marks |= ODD
-                seen |= bit
-                found.marks |= mark_of(bit, value, length)
-                if bit == IS_TAGS:
+                seen |= 1 << place
+                if place == TAGS_AT:
                     tag, tag_length = value, length
-                elif bit == IS_UNIQ_KEY:
+                elif place == UNIQUE_AT:
                     found.unique_at, found.unique_length = value - p, length
+            if not (
+                (mark == NO_WAIT and is_true(value, length))
+                or (mark == TRAN and not is_true(value, length))
+                or (mark == DELAY and no_delay(value, length))
+            ):
+                found.marks |= mark
         piece = stop + 1
     return java_hash_of(tag, tag_length, &found.tag_hash)

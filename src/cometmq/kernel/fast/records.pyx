@@ -1,9 +1,12 @@
 """Records of the commit log (spec 03 ch. 3), what stands in their properties, and batch bodies."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
@@ -25,6 +28,8 @@ cdef enum:
     FORMAT_2 = 0xDAA320AB
     BLANK_FORMAT = 0xCBD43194
     SHORTEST = 91
+    SMALLEST_CHUNK = 65536
+    LARGEST_SPARE = 4194304
 
 ABI = BUILT_FOR
 V1, V2, BLANK_MAGIC = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
@@ -108,12 +113,72 @@ cdef inline uint8_t* copy(uint8_t* p, bytes source) noexcept:
     return p + PyBytes_GET_SIZE(source)
 
 
-cdef inline uint8_t* put_topic(uint8_t* p, uint32_t magic, Py_ssize_t length) noexcept:
+cdef uint8_t* write(
+    uint8_t* p, int64_t size, uint32_t magic, int32_t crc, int32_t queue_id, int32_t flag,
+    int64_t queue_offset, int64_t position, int32_t sys_flag, int64_t born_ms, bytes born_host,
+    int64_t store_ms, bytes store_host, int32_t reconsume_times, int64_t prepared_offset,
+    bytes body, bytes topic, Py_ssize_t properties,
+) noexcept:
+    """A record up to its properties, which start where this returns."""
+    store32(p, <uint32_t>size)
+    store32(p + 4, magic)
+    store32(p + 8, crc)
+    store32(p + 12, queue_id)
+    store32(p + 16, flag)
+    store64(p + 20, queue_offset)
+    store64(p + 28, position)
+    store32(p + 36, sys_flag)
+    store64(p + 40, born_ms)
+    p = copy(p + 48, born_host)
+    store64(p, store_ms)
+    p = copy(p + 8, store_host)
+    store32(p, reconsume_times)
+    store64(p + 4, prepared_offset)
+    store32(p + 12, <uint32_t>PyBytes_GET_SIZE(body))
+    p = copy(p + 16, body)
     if magic == FORMAT_2:
-        store16(p, <uint32_t>length)
-        return p + 2
-    p[0] = <uint8_t>length
-    return p + 1
+        p[0] = 0  # a topic has 255 bytes at most
+        p += 1
+    p[0] = <uint8_t>PyBytes_GET_SIZE(topic)
+    p = copy(p + 1, topic)
+    store16(p, <uint32_t>properties)
+    return p + 2
+
+
+# The largest buffer given back lately. Pages that the system has to map anew for each turn would
+# cost as much as all that is done with a record but its CRC.
+cdef uint8_t* spare = NULL
+cdef Py_ssize_t spare_capacity = 0
+
+
+@cython.final
+cdef class Chunk:
+    """Memory that records are written to, and that views of it keep."""
+
+    cdef uint8_t* at
+    cdef Py_ssize_t used, capacity
+
+    def __cinit__(self, Py_ssize_t needed):
+        global spare, spare_capacity
+        if spare != NULL and spare_capacity >= needed:
+            self.at, self.capacity = spare, spare_capacity
+            spare, spare_capacity = NULL, 0
+            return
+        cdef Py_ssize_t capacity = max(2 * needed, SMALLEST_CHUNK)
+        self.at = <uint8_t*>PyMem_Malloc(capacity)
+        if self.at == NULL:
+            raise MemoryError
+        self.capacity = capacity
+
+    def __dealloc__(self):
+        global spare, spare_capacity
+        if spare_capacity < self.capacity <= LARGEST_SPARE:
+            self.at, spare = spare, self.at
+            spare_capacity = self.capacity
+        PyMem_Free(self.at)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.at, self.used, True, flags)
 
 
 @cython.final
@@ -125,23 +190,27 @@ cdef class Segment:
     """
 
     cdef readonly int64_t position, end, room
-    cdef readonly bytearray data
-    cdef Py_ssize_t capacity
+    cdef Chunk chunk
 
     def __cinit__(self, int64_t position, int64_t room):
         self.position = self.end = position
         self.room = room
-        self.data = bytearray()
+        self.chunk = Chunk(0)
+
+    @property
+    def data(self):
+        """The bytes of all records so far, without a copy."""
+        return PyMemoryView_FromObject(self.chunk)
 
     cdef uint8_t* grow(self, Py_ssize_t size) except NULL:
-        """Where `size` more bytes of data start; they are rarely moved."""
-        cdef Py_ssize_t at = PyByteArray_GET_SIZE(self.data)
-        if at + size > self.capacity:
-            # Twice the need less 2: at half and less a bytearray gives back what it has too much.
-            self.capacity = 2 * (at + size) - 2
-            PyByteArray_Resize(self.data, self.capacity)
-        PyByteArray_Resize(self.data, at + size)
-        return <uint8_t*>PyByteArray_AS_STRING(self.data) + at
+        """Where the next `size` bytes go; they count once `used` says so."""
+        cdef Chunk larger
+        if size > self.chunk.capacity - self.chunk.used:
+            larger = Chunk(self.chunk.used + size)
+            memcpy(larger.at, self.chunk.at, self.chunk.used)
+            larger.used = self.chunk.used
+            self.chunk = larger
+        return self.chunk.at + self.chunk.used
 
     def add(
         self, Send send not None, Tail tail not None, bytes topic not None,
@@ -171,33 +240,16 @@ cdef class Segment:
         # Prepared and rolled back messages stand in no queue (spec 03 §3.1, QUEUEOFFSET).
         cdef bint queued = not sys_flag & 4
         cdef int64_t queue_offset = tail.next_offset() if queued else 0
-        cdef Py_ssize_t before = PyByteArray_GET_SIZE(self.data)
         cdef uint8_t* p = self.grow(<Py_ssize_t>size)
         if queued:
-            try:
-                tail.put(self.end, <int32_t>size, send.tag_hash)
-            except BaseException:
-                PyByteArray_Resize(self.data, before)
-                raise
-        store32(p, <uint32_t>size)
-        store32(p + 4, magic)
-        store32(p + 8, crc_of(<uint8_t*>PyBytes_AS_STRING(body), body_length))
-        store32(p + 12, send.queue_id)
-        store32(p + 16, send.message_flag)
-        store64(p + 20, queue_offset)
-        store64(p + 28, self.end)
-        store32(p + 36, sys_flag)
-        store64(p + 40, send.born_ms)
-        p = copy(p + 48, born_host)
-        store64(p, store_ms)
-        p = copy(p + 8, store_host)
-        store32(p, send.reconsume_times)
-        store64(p + 4, send.prepared_offset)
-        store32(p + 12, <uint32_t>body_length)
-        p = copy(p + 16, body)
-        p = copy(put_topic(p, magic, topic_length), topic)
-        store16(p, <uint32_t>total)
-        p = copy(p + 2, properties)
+            tail.put(self.end, <int32_t>size, send.tag_hash)
+        self.chunk.used += <Py_ssize_t>size
+        p = write(
+            p, size, magic, crc_of(<uint8_t*>PyBytes_AS_STRING(body), body_length), send.queue_id,
+            send.message_flag, queue_offset, self.end, sys_flag, send.born_ms, born_host, store_ms,
+            store_host, send.reconsume_times, send.prepared_offset, body, topic, total,
+        )
+        p = copy(p, properties)
         if open_end:
             p[0] = 2
             p += 1
@@ -214,6 +266,7 @@ cdef class Segment:
         cdef uint8_t* p = self.grow(8)
         store32(p, <uint32_t>self.room)
         store32(p + 4, BLANK_FORMAT)
+        self.chunk.used += 8
         self.end += self.room
         self.room = 0
 
@@ -236,26 +289,15 @@ def encode(Record record not None):
     if size > INT32_MAX:
         raise Malformed(f"a record of at most {INT32_MAX} bytes expected, not {size}")
     cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
-    cdef uint8_t* p = <uint8_t*>PyBytes_AS_STRING(data)
-    store32(p, <uint32_t>size)
-    store32(p + 4, magic)
-    store32(p + 8, record.body_crc)
-    store32(p + 12, record.queue_id)
-    store32(p + 16, record.flag)
-    store64(p + 20, record.queue_offset)
-    store64(p + 28, record.position)
-    store32(p + 36, record.sys_flag)
-    store64(p + 40, record.born_ms)
-    p = copy(p + 48, record.born_host)
-    store64(p, record.store_ms)
-    p = copy(p + 8, record.store_host)
-    store32(p, record.reconsume_times)
-    store64(p + 4, record.prepared_offset)
-    store32(p + 12, <uint32_t>body_length)
-    p = copy(p + 16, record.body)
-    p = copy(put_topic(p, magic, topic_length), topic)
-    store16(p, <uint32_t>length)
-    copy(p + 2, record.properties)
+    copy(
+        write(
+            <uint8_t*>PyBytes_AS_STRING(data), size, magic, record.body_crc, record.queue_id,
+            record.flag, record.queue_offset, record.position, record.sys_flag, record.born_ms,
+            record.born_host, record.store_ms, record.store_host, record.reconsume_times,
+            record.prepared_offset, record.body, topic, length,
+        ),
+        record.properties,
+    )
     return data
 
 

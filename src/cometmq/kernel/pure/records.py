@@ -1,11 +1,14 @@
 """Records of the commit log (spec 03 ch. 3), what stands in their properties, and batch bodies."""
 
 import struct
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from cometmq.kernel.faults import Malformed
 from cometmq.kernel.pure.entries import Tail
+
+if TYPE_CHECKING:
+    from cometmq.kernel.pure.headers import Send
 
 V1, V2, BLANK_MAGIC = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
 DELAY, TIMER, TRAN, INNER, NO_WAIT, UNIQUE, OWN, ODD, KEYS = (1 << bit for bit in range(9))
@@ -84,25 +87,6 @@ def scan(properties: bytes) -> tuple[int, int, bytes]:
             continue
         marks |= meaning
     return marks, java_hash(tag), unique
-
-
-class Send(Protocol):
-    """What `Segment.add` needs of a send (headers.Send is one)."""
-
-    queue_id: int
-    sys_flag: int
-    born_ms: int
-    message_flag: int
-    reconsume_times: int
-    prepared_offset: int
-    tag_hash: int
-    body: bytes
-    position: int
-    size: int
-    queue_offset: int
-
-    @property
-    def properties(self) -> bytes: ...
 
 
 class Record(NamedTuple):
@@ -185,7 +169,7 @@ class Segment:
 
     def add(
         self,
-        send: Send,
+        send: "Send",
         tail: Tail,
         topic: bytes,
         born_host: bytes,
@@ -302,24 +286,10 @@ def _decode(view: memoryview, at: int, check_crc: bool) -> Record:
     except UnicodeDecodeError as error:
         raise Malformed(f"a topic in UTF-8 expected: {error}") from None
     return Record(
-        position,
-        size,
-        magic,
-        crc,
-        queue_id,
-        flag,
-        queue_offset,
-        sys_flag,
-        born_ms,
-        bytes(view[48:born]),
-        _LONG.unpack_from(view, born)[0],
-        bytes(view[born + 8 : middle]),
-        reconsume_times,
-        prepared_offset,
-        content,
-        name,
-        bytes(view[properties:]),
-    )
+        position, size, magic, crc, queue_id, flag, queue_offset, sys_flag, born_ms,
+        bytes(view[48:born]), _LONG.unpack_from(view, born)[0], bytes(view[born + 8 : middle]),
+        reconsume_times, prepared_offset, content, name, bytes(view[properties:]),
+    )  # fmt: skip
 
 
 def decode_all(data: Data, check_crc: bool = False) -> list[Record]:
@@ -362,18 +332,9 @@ def walk(data: Data, at: int, position: int, file_end: int) -> tuple[list[Walked
                 return walked, at, BAD
             if record.position != position:
                 return walked, at, BAD
-            walked.append(
-                (
-                    position,
-                    size,
-                    record.topic,
-                    record.queue_id,
-                    record.queue_offset,
-                    scan(record.properties)[1],
-                    record.store_ms,
-                    record.sys_flag,
-                )
-            )
+            tag_hash = scan(record.properties)[1]
+            place = (record.topic, record.queue_id, record.queue_offset)
+            walked.append((position, size, *place, tag_hash, record.store_ms, record.sys_flag))
             at += size
             position += size
 
