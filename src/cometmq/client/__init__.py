@@ -1,5 +1,6 @@
 """The Python client: producers and consumers, asynchronous and typed."""
 
+from cometmq.client.allocation import MessageQueue
 from cometmq.client.consumer import Consumer, Start
 from cometmq.client.errors import (
     BrokerRefused,
@@ -16,6 +17,7 @@ __all__ = [
     "BrokerRefused",
     "ClientError",
     "Consumer",
+    "MessageQueue",
     "NoRoute",
     "NotConfirmed",
     "NotRunning",

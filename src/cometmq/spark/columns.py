@@ -1,0 +1,50 @@
+"""The 22 columns of the source: their order, names and types (spec 09 ch. 3)."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+_ARROW = {
+    "STRING": pa.string(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "BINARY": pa.binary(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+    "MAP<STRING,STRING>": pa.map_(pa.string(), pa.string()),
+}
+
+COLUMNS = {
+    "topic": "STRING",
+    "brokerName": "STRING",
+    "queueId": "INT",
+    "queueOffset": "BIGINT",
+    "physicalOffset": "BIGINT",
+    "msgId": "STRING",
+    "offsetMsgId": "STRING",
+    "tags": "STRING",
+    "keys": "STRING",
+    "value": "BINARY",
+    "properties": "MAP<STRING,STRING>",
+    "flag": "INT",
+    "sysFlag": "INT",
+    "reconsumeTimes": "INT",
+    "bornTimestamp": "TIMESTAMP",
+    "storeTimestamp": "TIMESTAMP",
+    "deliverTimestamp": "TIMESTAMP",
+    "bornHost": "STRING",
+    "storeHost": "STRING",
+    "bodyCrc": "BIGINT",
+    "preparedTransactionOffset": "BIGINT",
+    "storeSize": "INT",
+}
+"""Each column and its type as Spark writes it."""
+
+
+def ddl(columns: Sequence[str]) -> str:
+    """The schema of these columns as Spark reads it: a StructType needs a context, a text none."""
+    return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
+
+
+def arrow(columns: Sequence[str]) -> pa.Schema:
+    """The same schema as batches must have it, to the letter."""
+    return pa.schema([(name, _ARROW[COLUMNS[name]]) for name in columns])

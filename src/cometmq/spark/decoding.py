@@ -1,0 +1,345 @@
+"""Decoder: the records of a queue into Arrow batches, column by column (spec 09 ch. 9.2).
+
+No Python object is made for a message; only compressed bodies and texts that are no UTF-8 are
+looked at one by one. What a record is stands in kernel.records, which tests compare with this.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cometmq.kernel import Malformed
+from cometmq.message import BadCompression, SysFlag, decompress, host_text
+from cometmq.net import Address
+from cometmq.spark.columns import arrow
+
+Ints = npt.NDArray[np.int64]
+
+MOST_ROWS = 8192
+MOST_BYTES = 8 << 20
+"""Limits of one batch; a larger message makes a batch of its own (spec 09 ch. 4)."""
+
+MOST_INFLATED = 256 << 20
+"""Limit of one body after decompression."""
+
+V1, V2 = 0xDAA320A7, 0xDAA320AB
+_NO_BODY = 91
+"""The shortest record: V1, IPv4, no body, no topic, no properties (spec 03 ch. 3.1)."""
+
+_HEAD = np.dtype(
+    [
+        ("storeSize", ">i4"),
+        ("magic", ">u4"),
+        ("bodyCrc", ">u4"),
+        ("queueId", ">i4"),
+        ("flag", ">i4"),
+        ("queueOffset", ">i8"),
+        ("physicalOffset", ">i8"),
+        ("sysFlag", ">i4"),
+        ("bornTimestamp", ">i8"),
+    ]
+)
+_MIDDLE = np.dtype(
+    [("reconsumeTimes", ">i4"), ("preparedTransactionOffset", ">i8"), ("length", ">i4")]
+)
+_WIDE = 20
+_HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), "<u2")
+
+# Years 1 to 9999, all that a TIMESTAMP may be; what a sender's clock says is not ours to trust.
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+_PROPERTY = {"msgId": "UNIQ_KEY", "tags": "TAGS", "keys": "KEYS"}
+
+
+def batches(data: bytes, broker: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """All records of `data`, which are whole, in batches; Malformed where one is broken."""
+    starts = _starts(data)
+    at = 0
+    while at < len(starts) - 1:
+        within = int(np.searchsorted(starts, starts[at] + MOST_BYTES, "right")) - 1
+        end = min(at + MOST_ROWS, max(within, at + 1))
+        batch = Records(data, starts[at : end + 1]).batch(broker, columns)
+        yield batch
+        at += batch.num_rows
+
+
+def _starts(data: bytes) -> Ints:
+    """Where each record begins, and where the last one ends."""
+    # The one loop over messages that is left: each length says where the next one is.
+    size_at = struct.Struct(">i").unpack_from
+    starts, at, end = [0], 0, len(data)
+    while at < end:
+        size = size_at(data, at)[0] if end - at >= _NO_BODY else 0
+        if not _NO_BODY <= size <= end - at:
+            raise Malformed(f"a record of {_NO_BODY} to {end - at} bytes expected, not {size}")
+        at += size
+        starts.append(at)
+    return np.array(starts, np.int64)
+
+
+class Records:
+    """Some records that lie one behind the other, as columns; each is made when it is asked for."""
+
+    def __init__(self, data: bytes, starts: Ints) -> None:
+        self._data = data
+        self._bytes = np.frombuffer(data, np.uint8)
+        self._starts, self._ends = starts[:-1], starts[1:]
+        self._count = len(starts) - 1
+        self._head = self._gather(self._starts, _HEAD)
+        flags = self._head["sysFlag"]
+        self._born_wide = (flags & SysFlag.BORN_HOST_V6) != 0
+        self._store_wide = (flags & SysFlag.STORE_HOST_V6) != 0
+        self._find_edges()
+
+    def _gather(self, at: Ints, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+        """What lies at these places, all of one kind."""
+        windows = np.lib.stride_tricks.sliding_window_view(self._bytes, kind.itemsize)
+        found: npt.NDArray[Any] = windows[at].view(kind).reshape(len(at))
+        return found
+
+    def _find_edges(self) -> None:
+        """Where each field of each record lies; Malformed unless all lengths agree."""
+        head, wide = self._head, (self._head["magic"] == V2).astype(np.int64)
+        self._demand((head["magic"] == V1) | (head["magic"] == V2), "a magic that is known")
+        self._born_at = self._starts + _HEAD.itemsize
+        self._stored_at = self._born_at + 8 + 12 * self._born_wide
+        self._store_at = self._stored_at + 8
+        middle = self._store_at + 8 + 12 * self._store_wide
+        body = middle + _MIDDLE.itemsize
+        self._demand(body + wide + 3 <= self._ends, "room for its hosts")
+        self._middle = self._gather(middle, _MIDDLE)
+        body_end = body + self._middle["length"]
+        topic = body_end + 1 + wide
+        inside = (body_end >= body) & (topic + 2 <= self._ends)
+        self._demand(inside, "a body that fits")
+        length = self._bytes[topic - 1] + wide * 256 * self._bytes[body_end]
+        topic_end = topic + length
+        self._demand(topic_end + 2 <= self._ends, "a topic that fits")
+        length = self._bytes[topic_end] * np.int64(256) + self._bytes[topic_end + 1]
+        properties = topic_end + 2
+        self._demand(properties + length == self._ends, "properties up to its end")
+        self._edges = (self._starts, body, body_end, topic, topic_end, properties)
+        self._body_lengths = body_end - body
+
+    def _demand(self, holds: npt.NDArray[np.bool_], what: str) -> None:
+        if not holds.all():
+            row = self._head[int(np.argmin(holds))]
+            raise Malformed(
+                f"the record at {row['physicalOffset']} of the log (queue {row['queueId']}, offset "
+                f"{row['queueOffset']}, {row['storeSize']} bytes) lacks {what}; the broker's "
+                "log is damaged there, or the answer was"
+            )
+
+    def batch(self, broker: str, columns: Sequence[str]) -> pa.RecordBatch:
+        """These columns; fewer rows where bodies grow beyond measure as they are decompressed."""
+        schema = arrow(columns)
+        made = [self._column(name, broker) for name in columns]
+        rows = min((len(one) for one in made), default=0)
+        arrays = [
+            one.slice(0, rows).cast(field.type) for one, field in zip(made, schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _column(self, name: str, broker: str) -> pa.Array:
+        if name in _PROPERTY:
+            return self._properties.values_of(_PROPERTY[name])
+        own = {
+            "topic": lambda: _text(self._field(3)),
+            "brokerName": lambda: pa.repeat(pa.scalar(broker), self._count),
+            "value": self._bodies,
+            "properties": lambda: self._properties.maps(),
+            "bornHost": lambda: _host_texts(self._born_hosts, self._born_wide),
+            "storeHost": lambda: _host_texts(self._store_hosts, self._store_wide),
+            "offsetMsgId": self._offset_ids,
+            "bornTimestamp": lambda: _times(self._head["bornTimestamp"]),
+            "storeTimestamp": lambda: _times(self._gather(self._stored_at, np.dtype(">i8"))),
+            "deliverTimestamp": self._deliver_times,
+        }
+        if name in own:
+            return own[name]()
+        table = self._middle if name in _MIDDLE.names else self._head  # type: ignore[operator]
+        return pa.array(table[name].astype(np.int64))
+
+    def _field(self, number: int) -> pa.Array:
+        """The bytes between an edge and the next one, of every record."""
+        edges = np.empty(6 * self._count + 1, np.int32)
+        for place, edge in enumerate(self._edges):
+            edges[place:-1:6] = edge - self._starts[0]
+        edges[-1] = self._ends[-1] - self._starts[0]
+        data = pa.py_buffer(self._data).slice(int(self._starts[0]))
+        every = _binary(edges, data)
+        return every.take(pa.array(np.arange(number, 6 * self._count, 6)))
+
+    def _bodies(self) -> pa.Array:
+        """The bodies as they were sent."""
+        stored = self._field(1)
+        # An empty body is not looked into, whatever the flag says: the original does the same.
+        packed = ((self._head["sysFlag"] & SysFlag.COMPRESSED) != 0) & (self._body_lengths > 0)
+        if not packed.any():
+            return stored
+        rows, total, plain = np.flatnonzero(packed).tolist(), 0, []
+        for row in rows:
+            body = self._inflate(row, stored[row].as_py())
+            total += len(body)
+            if plain and total > MOST_INFLATED // 4:
+                return self._replaced(stored.slice(0, row), packed[:row], plain)
+            plain.append(body)
+        return self._replaced(stored, packed, plain)
+
+    def _inflate(self, row: int, body: bytes) -> bytes:
+        head = self._head[row]
+        try:
+            return decompress(body, int(head["sysFlag"]), MOST_INFLATED)
+        except BadCompression as error:
+            raise Malformed(
+                f"the body at queue {head['queueId']}, offset {head['queueOffset']} cannot be "
+                f"decompressed: {error}; read the other columns without `value`"
+            ) from None
+
+    @staticmethod
+    def _replaced(stored: pa.Array, mask: npt.NDArray[np.bool_], by: list[bytes]) -> pa.Array:
+        return pc.replace_with_mask(stored, pa.array(mask), pa.array(by, pa.binary()))
+
+    @cached_property
+    def _properties(self) -> "Properties":
+        return Properties(self._field(5))
+
+    @cached_property
+    def _born_hosts(self) -> npt.NDArray[np.uint8]:
+        return self._hosts(self._born_at, self._born_wide)
+
+    @cached_property
+    def _store_hosts(self) -> npt.NDArray[np.uint8]:
+        return self._hosts(self._store_at, self._store_wide)
+
+    def _hosts(self, at: Ints, wide: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+        """Address and port in rows of 20 bytes, of which a narrow one fills 8."""
+        hosts = self._gather(at, np.dtype(f"V{_WIDE}")).view(np.uint8).reshape(-1, _WIDE)
+        hosts[~wide, 8:] = 0
+        return hosts
+
+    def _offset_ids(self) -> pa.Array:
+        """Store host and place in the log, in hexadecimal digits (spec 03 ch. 3.8)."""
+        places = self._head["physicalOffset"].copy().view(np.uint8).reshape(-1, 8)
+        raw = np.zeros((self._count, _WIDE + 8), np.uint8)
+        raw[:, :_WIDE] = self._store_hosts
+        raw[self._store_wide, _WIDE:] = places[self._store_wide]
+        raw[~self._store_wide, 8:16] = places[~self._store_wide]
+        lengths = np.where(self._store_wide, _WIDE + 8, 16)
+        digits = _HEX[raw[np.arange(_WIDE + 8) < lengths[:, None]]]
+        edges = np.zeros(self._count + 1, np.int32)
+        np.cumsum(2 * lengths, out=edges[1:])
+        return _binary(edges, pa.py_buffer(digits))
+
+    def _deliver_times(self) -> pa.Array:
+        """When a timer was or is due; what is no number there is no time."""
+        texts = [self._properties.values_of(f"TIMER_{name}_MS") for name in ("OUT", "DELIVER")]
+        numbers = [
+            pc.if_else(pc.match_substring_regex(text, r"^\d{1,15}$"), text, None).cast(pa.int64())
+            for text in texts
+        ]
+        found = pc.coalesce(*numbers)
+        times = _times(found.fill_null(0).to_numpy())
+        return pc.if_else(found.is_valid(), times, None)
+
+
+class Properties:
+    """The property strings of some records: pairs of names and values, the last of equal names."""
+
+    def __init__(self, strings: pa.Array) -> None:
+        self._count = len(strings)
+        _, offsets, data = strings.buffers()
+        edges = np.frombuffer(offsets, np.int32, self._count + 1).astype(np.int64)
+        text = np.frombuffer(data or b"", np.uint8, edges[-1])
+        names, values, rows = self._pairs(text, edges)
+        self._codes = names.dictionary_encode()
+        kept = self._last(rows)
+        self._codes, self._values = self._codes.take(kept), values.take(kept)
+        self._rows = rows[kept.to_numpy()]
+
+    @staticmethod
+    def _pairs(text: npt.NDArray[np.uint8], edges: Ints) -> tuple[pa.Array, pa.Array, Ints]:
+        """All names, their values, and the row of each (spec 03 ch. 3.4)."""
+        # A pair ends at a 0x02 or at the end of its string, where the last 0x02 may be missing.
+        parted = np.flatnonzero(text == 2)
+        ends = np.concatenate([edges[1:], parted])
+        order = np.argsort(ends, kind="stable")  # the end of a string before a 0x02 behind it
+        following = np.concatenate([edges[1:], parted + 1])[order]
+        ends = ends[order]
+        begins = np.concatenate([edges[:1], following[:-1]])
+        # A name ends at the first 0x01; a value may hold more of them.
+        marks = np.append(np.flatnonzero(text == 1), len(text))
+        divides = marks[np.searchsorted(marks, begins)] if len(ends) else ends
+        sound = (divides > begins) & (divides < ends - 1)
+        begins, divides, ends = begins[sound], divides[sound], ends[sound]
+        cuts = np.empty(4 * len(ends) + 1, np.int32)
+        for place, cut in enumerate((begins, divides, divides + 1, ends)):
+            cuts[place:-1:4] = cut
+        cuts[-1] = len(text)
+        pieces = _binary(cuts, pa.py_buffer(text))
+        names, values = (
+            _text(pieces.take(pa.array(np.arange(place, len(cuts) - 1, 4)))) for place in (0, 2)
+        )
+        return names, values, np.searchsorted(edges, begins, "right") - 1
+
+    def _last(self, rows: Ints) -> pa.Array:
+        """Which pairs count: of equal names in a row the last, as the original has it."""
+        codes = self._codes.indices.to_numpy()
+        pairs = rows * max(1, len(self._codes.dictionary)) + codes
+        order = np.argsort(pairs, kind="stable")
+        sorted_pairs = pairs[order]
+        last = np.append(sorted_pairs[1:] != sorted_pairs[:-1], True)[: len(pairs)]
+        return pa.array(np.sort(order[last]))
+
+    def values_of(self, name: str) -> pa.Array:
+        """The value of this name in each row, null where it has none."""
+        code = self._codes.dictionary.index(name).as_py()
+        places = np.full(self._count, -1)
+        pairs = np.flatnonzero(self._codes.indices.to_numpy() == code)
+        if code >= 0:
+            places[self._rows[pairs]] = pairs
+        return self._values.take(pa.array(places, mask=places < 0))
+
+    def maps(self) -> pa.Array:
+        """All pairs of each row."""
+        edges = np.zeros(self._count + 1, np.int32)
+        np.cumsum(np.bincount(self._rows, minlength=self._count), out=edges[1:])
+        names = self._codes.dictionary.take(self._codes.indices)
+        return pa.MapArray.from_arrays(pa.array(edges), names, self._values)
+
+
+def _binary(edges: npt.NDArray[np.int32], data: pa.Buffer) -> pa.Array:
+    """The bytes between each edge and the next, without a copy."""
+    return pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
+
+
+def _text(found: pa.Array) -> pa.Array:
+    """Bytes as text; bytes that are no UTF-8 become U+FFFD."""
+    try:
+        return found.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([str(one, "utf-8", "replace") for one in found.to_pylist()], pa.string())
+
+
+def _times(ms: npt.NDArray[Any]) -> pa.Array:
+    """Milliseconds as timestamps; what no calendar has becomes its first or last moment."""
+    us = np.clip(ms.astype(np.int64), _FIRST_MS, _LAST_MS) * 1000
+    return pa.array(us).view(pa.timestamp("us", "UTC"))
+
+
+def _host_texts(hosts: npt.NDArray[np.uint8], wide: npt.NDArray[np.bool_]) -> pa.Array:
+    """Hosts as text; each different one is written once."""
+    keys = np.column_stack([hosts, wide]).astype(np.uint8)
+    kind = pa.binary(_WIDE + 1)
+    codes = pa.Array.from_buffers(kind, len(keys), [None, pa.py_buffer(keys)]).dictionary_encode()
+    texts = [
+        str(Address(*host_text(key[:_WIDE] if key[_WIDE] else key[:8])))
+        for key in codes.dictionary.to_pylist()
+    ]
+    return pa.array(texts, pa.string()).take(codes.indices)
