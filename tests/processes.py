@@ -168,10 +168,10 @@ class NodeUp:
     """A node that `cometmq up` runs, once it said that it is ready."""
 
     process: LineProcess
+    ready: str
     data: Path
     namesrv: str
     broker: str
-    ready: str
 
     def restart(self, *options: str) -> "NodeUp":
         """Start again on the same directory and ports, after a stop or a kill."""
@@ -190,8 +190,20 @@ def start_node(
     """Run `cometmq up` in a process and wait until it is ready."""
     namesrv = namesrv or f"127.0.0.1:{free_port()}"
     broker = broker or f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "cometmq", "up"]
-    command += ["--data", str(data), "--namesrv", namesrv, "--broker", broker, *options]
+    words = ["--data", str(data), "--namesrv", namesrv, "--broker", broker, *options]
+    return NodeUp(*_up(data, words, kernel, timeout_s), data, namesrv, broker)
+
+
+def start_broker(data: Path, name: str, namesrv: str, timeout_s: float = 60) -> NodeUp:
+    """Run a broker that registers at a name server which is there already."""
+    broker = f"127.0.0.1:{free_port()}"
+    words = ["--data", str(data), "--broker", broker]
+    words += ["--set", f"brokerName={name}", "--set", f"namesrvAddr={namesrv}"]
+    return NodeUp(*_up(data, words, "", timeout_s), data, namesrv, broker)
+
+
+def _up(data: Path, words: list[str], kernel: str, timeout_s: float) -> tuple[LineProcess, str]:
+    command = [sys.executable, "-m", "cometmq", "up", *words]
     env = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
     if kernel:
         env["COMETMQ_KERNEL"] = kernel
@@ -202,7 +214,7 @@ def start_node(
     except BaseException:
         process.stop()
         raise
-    return NodeUp(process, data, namesrv, broker, ready)
+    return process, ready
 
 
 def interrupt(process: LineProcess) -> int:

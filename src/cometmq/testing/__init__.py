@@ -1,5 +1,6 @@
 """The public test kit: a whole node in a test's process, real or simulated."""
 
+from cometmq.testing.disk import ForgetfulDisk
 from cometmq.testing.loop import VirtualLoop, simulate
 from cometmq.testing.network import Machine, SimulatedNetwork
 from cometmq.testing.node import Node
@@ -7,6 +8,7 @@ from cometmq.testing.threads import SimulatedThreads
 from cometmq.testing.trace import Trace
 
 __all__ = [
+    "ForgetfulDisk",
     "Machine",
     "Node",
     "SimulatedNetwork",

@@ -107,11 +107,10 @@ class ForgetfulInode(Inode):
     def flip(self, offset: int, bit: int) -> None:
         """A bit of the medium turns over."""
         number, inside = divmod(offset, PAGE)
-        for pages in (self.pages, self.durable):
-            if number in pages:
-                page = bytearray(pages[number])
-                page[inside] ^= 1 << bit
-                pages[number] = page  # type: ignore[assignment]
+        self.pages.setdefault(number, bytearray(PAGE))[inside] ^= 1 << bit
+        page = bytearray(self.durable.get(number, bytes(PAGE)))
+        page[inside] ^= 1 << bit
+        self.durable[number] = bytes(page)
 
     def after_cut(self, chance: random.Random) -> "ForgetfulInode":
         """What the disk has when the power is back."""

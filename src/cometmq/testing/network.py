@@ -100,9 +100,13 @@ class Machine:
         near.receiver = accept(near)
         return near
 
+    def stop(self) -> None:
+        """Nothing leaves it any more, from this moment on; may be called in any thread."""
+        self.on = False
+
     def power_off(self) -> None:
         """Everything of this machine is gone at once; its peers notice a little later."""
-        self.on = False
+        self.stop()
         for address in [a for a, one in self.network.listeners.items() if one.machine is self]:
             del self.network.listeners[address]
         for ends in list(self.network.connections.values()):
@@ -190,11 +194,15 @@ class _End:
         self._hand_on()
 
     def _hand_on(self) -> None:
-        while self._reading and self._open and self._arrived and self.receiver is not None:
+        while self._hears and self._arrived and self.receiver is not None:
             piece = self._arrived.popleft()
             self._network.trace.add("net", self._number, self.local, piece)
             self.peer._taken(len(piece))
             self.receiver.received(piece)
+
+    @property
+    def _hears(self) -> bool:
+        return self._reading and self._open and self.machine.on
 
     def _taken(self, length: int) -> None:
         self._on_the_way -= length

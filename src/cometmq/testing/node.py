@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from cometmq import node
-from cometmq.broker import BrokerSettings
+from cometmq.broker import Broker, BrokerSettings
 from cometmq.client import Consumer, Producer
 from cometmq.message import Message
 from cometmq.nameserver import NameServerSettings
@@ -19,20 +19,24 @@ from cometmq.protocol import (
     TopicFilterType,
     UpdateAndCreateTopic,
 )
-from cometmq.runtime import LocalThreads, Threads
+from cometmq.runtime import CometError, LocalThreads, Threads
 from cometmq.store import Disk, LocalDisk, MemoryDisk, StoreSettings
+from cometmq.testing.disk import ForgetfulDisk
 from cometmq.testing.network import Machine
 from cometmq.testing.threads import SimulatedThreads
 
 SMALL_LOG = 4 << 20
 ASK_S = 5.0
+POSITION = "comet/position"
+"""A store that has this file was opened before."""
 
 
 class Node:
     """`async with Node() as node:` and `Producer(node.namesrv, group="g")` has a broker.
 
     Without a directory everything is in memory and gone afterwards. A machine of a simulated
-    network puts the node there; the loop then has to be the virtual one.
+    network puts the node there, on a disk that forgets; the loop then has to be the virtual one.
+    Such a node can die (`power_cut`, `kill`) and start again where it was.
     """
 
     def __init__(
@@ -46,41 +50,109 @@ class Node:
         broker: dict[str, Any] | None = None,
         store: dict[str, Any] | None = None,
     ) -> None:
-        self._disk = disk or (LocalDisk(directory) if directory is not None else MemoryDisk())
-        self.network: Network = machine or LocalNetwork()
+        self._chance = chance or random.Random()
+        self._machine = machine
+        self._threads = threads
         host = machine.host if machine is not None else "127.0.0.1"
-        chance = chance or random.Random()
-        if threads is None:
-            threads = SimulatedThreads(chance) if machine is not None else LocalThreads()
-        free = {"listen_port": 0, "bind_address": host, "broker_ip1": host}
-        settings = node.NodeSettings(
-            NameServerSettings(host, 0),
-            replace(BrokerSettings(), **{**free, **(broker or {})}),
+        free = machine.network.free_port if machine is not None else int
+        at_host = {"listen_port": free(), "bind_address": host, "broker_ip1": host}
+        self._settings = node.NodeSettings(
+            NameServerSettings(host, free()),
+            replace(BrokerSettings(), **{**at_host, **(broker or {})}),
             replace(StoreSettings(mapped_file_size_commit_log=SMALL_LOG), **(store or {})),
         )
-        self._chance = chance
+        if disk is None and directory is not None:
+            disk = LocalDisk(directory)
+        elif disk is None:
+            disk = MemoryDisk() if machine is None else ForgetfulDisk(self._chance)
+        self.disk: Disk = disk
+        """What it stores on; faults of a ForgetfulDisk are ordered there."""
         self._client_machine = machine.network.machine(host) if machine is not None else None
-        self._node = node.Node(
-            settings, disk=self._disk, network=self.network, threads=threads, chance=chance
+        self._node = self._make()
+
+    def _make(self) -> node.Node:
+        machine, disk, threads = self._machine, self.disk, self._threads
+        if threads is None and machine is not None:
+            trace = machine.network.trace
+            threads = simulated = SimulatedThreads(self._chance, trace=trace)
+            if isinstance(disk, ForgetfulDisk):
+                disk.pause = simulated.pause
+                disk.died = machine.stop
+        return node.Node(
+            self._settings,
+            disk=disk,
+            network=machine or LocalNetwork(),
+            threads=threads or LocalThreads(),
+            chance=self._chance,
         )
 
     @property
     def namesrv(self) -> str:
         """What clients are given as name server."""
+        settings = self._settings.name_server
+        assert settings is not None
+        if settings.listen_port:
+            return str(Address(settings.bind_address, settings.listen_port))
         return self._node.namesrv
 
     @property
     def address(self) -> Address:
         """Where the broker listens."""
+        broker = self._settings.broker
+        if broker.listen_port:
+            return Address(broker.bound, broker.listen_port)
         return self._node.broker.address
+
+    @property
+    def broker(self) -> Broker:
+        """The broker inside."""
+        return self._node.broker
 
     @property
     def client_network(self) -> Network | None:
         """What clients of this node are given as `network=`; None stands for the real one."""
         return self._client_machine
 
-    async def __aenter__(self) -> Self:
+    async def start(self) -> None:
+        """Starts it; one that died stands on a new machine with the same address."""
+        disk = self.disk
+        if not isinstance(disk, ForgetfulDisk):
+            await self._node.start()
+            return
+        disk.recovering = POSITION in disk.names
         await self._node.start()
+        disk.recovering = False
+
+    async def close(self) -> None:
+        """Stops it cleanly."""
+        await self._node.close()
+
+    async def power_cut(self) -> None:
+        """The power goes, now or at the call at which the disk died; `start` is next."""
+        self.disk = (await self._bury()).after_cut()
+        self._node = self._make()
+
+    async def kill(self) -> None:
+        """The process dies, and what it has written stays; `start` is next."""
+        self.disk = (await self._bury()).after_kill()
+        self._node = self._make()
+
+    async def _bury(self) -> ForgetfulDisk:
+        disk, machine = self.disk, self._machine
+        assert isinstance(disk, ForgetfulDisk), "only a disk that forgets survives its node's death"
+        assert machine is not None, "only a node on a simulated network can die"
+        disk.die()
+        machine.power_off()
+        # What a dead process leaves on the loop has to go; its disk and its network are gone.
+        try:
+            await self._node.close()
+        except CometError:
+            pass
+        self._machine = machine.network.machine(machine.host)
+        return disk
+
+    async def __aenter__(self) -> Self:
+        await self.start()
         return self
 
     async def __aexit__(
@@ -89,7 +161,7 @@ class Node:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._node.close()
+        await self.close()
 
     def producer(self, group: str = "test-producer", **more: Any) -> Producer:
         """A producer for this node."""
