@@ -185,12 +185,14 @@ def start_node(
     options: Sequence[str] = (),
     *,
     kernel: str = "",
+    data_option: bool = True,
     timeout_s: float = 60,
 ) -> NodeUp:
     """Run `cometmq up` in a process and wait until it is ready."""
     namesrv = namesrv or f"127.0.0.1:{free_port()}"
     broker = broker or f"127.0.0.1:{free_port()}"
-    words = ["--data", str(data), "--namesrv", namesrv, "--broker", broker, *options]
+    words = ["--data", str(data)] if data_option else []
+    words += ["--namesrv", namesrv, "--broker", broker, *options]
     return NodeUp(*_up(data, words, kernel, timeout_s), data, namesrv, broker)
 
 

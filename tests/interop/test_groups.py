@@ -79,7 +79,7 @@ def test_a_group_of_a_java_and_a_python_member_splits_the_queues_as_java_would(
                 theirs = of_topic(await asyncio.to_thread(java.queues))
                 assert sorted(theirs + ours()) == [0, 1, 2, 3]
                 # AVG: whoever sorts first has the first queues.
-                assert 0 in (theirs if theirs < ours() else ours())
+                assert 0 in (min(ours(), theirs))
                 await asyncio.to_thread(java.kill)
                 await until(lambda: ours() == [0, 1, 2, 3])
 

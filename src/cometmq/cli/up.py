@@ -18,7 +18,7 @@ from cometmq.nameserver import NameServerSettings
 from cometmq.net import Address
 from cometmq.node import Node, NodeSettings, prove
 from cometmq.runtime import BadSetting, settings
-from cometmq.store import LocalDisk, StoreError, StoreSettings
+from cometmq.store import LocalDisk, StoreError, StoreRefused, StoreSettings
 from cometmq.store.births import write_file
 
 SMALL_LOG = 64 << 20
@@ -72,7 +72,7 @@ async def up(given: argparse.Namespace) -> int:
             gc.freeze()
             _say(node, plan)
             await stop.wait()
-    except StoreError as error:
+    except (StoreError, StoreRefused) as error:
         raise BadSetting(f"the data directory {plan.data} cannot be used: {error}") from error
     return 0
 

@@ -220,11 +220,11 @@ class Log:
     def _wait_for_file(self) -> None:
         if self._patience is None:
             timeout_ms = self._settings.create_file_timeout
-            self._patience = self._loop.call_later(timeout_ms / 1000, self._give_up)
+            self._patience = self._loop.call_later(timeout_ms / 1000, self.give_up)
         self._make_ahead()
 
-    def _give_up(self) -> None:
-        self._patience = None
+    def give_up(self) -> None:
+        """Refuses what waits for a file that does not come."""
         why = self._making_failed or "making it takes too long"
         self._reject(f"the next file of the commit log is not there: {why}", for_good=False)
 

@@ -257,7 +257,7 @@ class Reader:
                 logger.error("no entry %d in %s, passed over", offset, wanted.queue.folder)
                 examined = 1
             return Found(Status.NO_MATCHED_MESSAGE, offset + examined, low, high)
-        chunks, count = self._records(by, found)
+        chunks, count = self._records(by, wanted.queue, found)
         status = Status.FOUND if count else Status.MESSAGE_WAS_REMOVING
         return Found(status, offset + examined, low, high, chunks, count)
 
@@ -283,7 +283,7 @@ class Reader:
         return max(1, min(most, count)), min(max(100, most_bytes), size)
 
     def _records(
-        self, by: Hot | Blocking, found: list[tuple[int, int]]
+        self, by: Hot | Blocking, queue: Queue, found: list[tuple[int, int]]
     ) -> tuple[tuple[bytes, ...], int]:
         """The bytes of these records, neighbours in the log in one read, and how many are sound."""
         chunks: list[bytes] = []
@@ -301,14 +301,23 @@ class Reader:
                 at += 1
                 continue
             chunk = by.read_log(start, end - start)
-            sound = [one for one in run if _is_at(chunk, one[0] - start, *one)]
-            count += len(sound)
-            if len(sound) == len(run):
+            if self._sound(chunk, start, queue) == len(run):
                 chunks.append(chunk)
-            else:
-                logger.error("damage in the log between %d and %d: not served", start, end)
-                chunks += [chunk[where - start : where - start + size] for where, size in sound]
+                count += len(run)
+                continue
+            logger.error("damage in the log between %d and %d: not served", start, end)
+            for where, size in run:
+                part = chunk[where - start : where - start + size]
+                if self._sound(part, where, queue):
+                    chunks.append(part)
+                    count += 1
         return tuple(chunks), count
+
+    def _sound(self, chunk: bytes, start: int, queue: Queue) -> int:
+        # The CRC costs a fraction of a microsecond a message. Without it a flipped bit reaches the
+        # Java client, which then drops everything behind it in the same answer.
+        walked, _, _ = records.walk(chunk, 0, start, start + self._log.file_size)
+        return sum(one[2] == queue.topic and one[3] == queue.queue_id for one in walked)
 
     def _message_at(self, by: Hot | Blocking, position: int, end: int) -> bytes | None:
         file_end = self._log.start_of(position) + self._log.file_size
@@ -321,10 +330,3 @@ class Reader:
             return None
         data = data[:size] if size <= len(data) else by.read_log(position, size)
         return data if records.walk(data, 0, position, file_end)[0] else None
-
-
-def _is_at(chunk: bytes, at: int, position: int, size: int) -> bool:
-    if size < _RECORD.size:
-        return False
-    recorded_size, _, recorded = _RECORD.unpack_from(chunk, at)
-    return bool(recorded_size == size and recorded == position)

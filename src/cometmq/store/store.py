@@ -343,8 +343,8 @@ class Store:
                 self._filer.begin()
             elif self._log.unwritten_since is None:
                 return True
-            else:
-                await asyncio.sleep(0.01)
+            else:  # no job is running that would make the file they wait for
+                self._log.give_up()
         return False
 
     def _leave(self, unused: list[int], is_clean: bool) -> None:

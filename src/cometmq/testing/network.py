@@ -233,9 +233,9 @@ class _End:
                 self.receiver.closed(error)
 
     def vanish(self) -> None:
-        """This end's machine is off: nobody here is told, the peer finds out."""
+        """This end's machine is off: the peer finds out, later; what still waits here ends now."""
         self._at_peer(lambda: self.peer.lose(ConnectionResetError("the peer's machine is off")))
-        self._open = False
+        self.lose(ConnectionAbortedError("this machine is off"))
 
     def pause_reading(self) -> None:
         """Keeps what arrives."""

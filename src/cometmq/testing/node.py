@@ -1,5 +1,6 @@
 """A whole node for a test: in memory or in a directory, on real ports or in a simulation."""
 
+import asyncio
 import os
 import random
 from dataclasses import replace
@@ -68,6 +69,7 @@ class Node:
         self.disk: Disk = disk
         """What it stores on; faults of a ForgetfulDisk are ordered there."""
         self._client_machine = machine.network.machine(host) if machine is not None else None
+        self._death = asyncio.Event()
         self._node = self._make()
 
     def _make(self) -> node.Node:
@@ -77,7 +79,7 @@ class Node:
             threads = simulated = SimulatedThreads(self._chance, trace=trace)
             if isinstance(disk, ForgetfulDisk):
                 disk.pause = simulated.pause
-                disk.died = machine.stop
+                disk.died = self._died
         return node.Node(
             self._settings,
             disk=disk,
@@ -85,6 +87,11 @@ class Node:
             threads=threads or LocalThreads(),
             chance=self._chance,
         )
+
+    def _died(self) -> None:
+        assert self._machine is not None
+        self._machine.stop()
+        self._death.set()
 
     @property
     def namesrv(self) -> str:
@@ -127,6 +134,10 @@ class Node:
         """Stops it cleanly."""
         await self._node.close()
 
+    async def death(self) -> None:
+        """Waits for a death that was ordered of the disk."""
+        await self._death.wait()
+
     async def power_cut(self) -> None:
         """The power goes, now or at the call at which the disk died; `start` is next."""
         self.disk = (await self._bury()).after_cut()
@@ -149,6 +160,7 @@ class Node:
         except CometError:
             pass
         self._machine = machine.network.machine(machine.host)
+        self._death.clear()
         return disk
 
     async def __aenter__(self) -> Self:

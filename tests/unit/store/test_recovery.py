@@ -72,10 +72,10 @@ async def _flipped(chance: random.Random, folder: str) -> None:
         await store.close()
     else:
         disk = disk.after_cut(chance)  # the same records, but P lies before them
-    path = f"{folder}/{chance.choice(disk.list(folder))}"
-    start = int(path[-20:])
-    end = places[-1] - start if folder == "commitlog" else 200 * 20 - start
-    flip(disk, path, chance.randrange(min(end, disk.size(path) or 0)), chance.randrange(8))
+    start = chance.randrange(places[-1] if folder == "commitlog" else 200 * 20)
+    size = disk.size(f"{folder}/{disk.list(folder)[0]}") or 1
+    path = f"{folder}/{start - start % size:020d}"
+    flip(disk, path, start % size, chance.randrange(8))
     store = await opened(disk)
     read = await numbers(store)
     there = {number for queue in read for number in queue}
@@ -219,13 +219,15 @@ def test_after_a_kill_only_the_last_log_files_are_read() -> None:
 
 async def _many_files() -> None:
     settings = StoreSettings(
-        mapped_file_size_commit_log=16384, mapped_file_size_consume_queue=6000, max_unindexed_bytes=8000
+        mapped_file_size_commit_log=16384,
+        mapped_file_size_consume_queue=6000,
+        max_unindexed_bytes=8000,
     )
     disk = ForgetfulDisk()
     store = await opened(disk, settings)
-    for _ in range(40):
-        await fill(store, 100)
-        for _ in range(50):
+    for _ in range(100):
+        await fill(store, 40)
+        for _ in range(20):
             await asyncio.sleep(0)
     assert len(disk.list("commitlog")) > 30
     disk.locks.clear()

@@ -200,18 +200,19 @@ def stage(store: Store, topic: str, queue_id: int, body: bytes, tag: str = "") -
 
 async def reaches(store: Store, position: int, *, mark: str = "visible") -> None:
     """Returns when a watermark has reached the position."""
-    for _ in range(100000):
+    for tries in range(10000):
         if getattr(store, mark).position >= position:
             return
-        await asyncio.sleep(0)
+        await asyncio.sleep(0 if tries < 1000 else 0.001)
     raise AssertionError(f"{mark} never reached {position}: {store.read_only}")
 
 
 async def found(result: "T | Cold[T]") -> T:
     """What a read finds, waiting for it where it is cold."""
     if isinstance(result, Cold):
-        while not result.done:
-            await asyncio.sleep(0)
+        told = asyncio.get_running_loop().create_future()
+        result.watch(lambda _: told.set_result(None))
+        await told
         if result.error is not None:
             raise result.error
         return result.found  # type: ignore[return-value]

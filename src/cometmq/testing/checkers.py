@@ -1,0 +1,251 @@
+"""Checkers: what the actors of a simulation tried and were told, and what must then be true."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from cometmq.kernel import Malformed, records
+from cometmq.message import decompress, properties
+from cometmq.testing.disk import ForgetfulDisk
+
+ATTEMPT = "ATTEMPT"
+"""The property in which each try of a send carries its own number."""
+
+COMMIT_AGE_S = 6.0
+"""An offset that was committed so long ago is on the disk: they are saved every 5 s."""
+
+LARGEST = 64 << 20
+
+Place = tuple[str, int, int]
+"""Topic, queue, number in the queue."""
+
+QueueKey = tuple[str, str, int]
+"""Group, topic, queue."""
+
+
+class Broken(AssertionError):
+    """Something that must hold does not."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try of a send, which may have come anywhere."""
+
+    number: int
+    topic: str
+    queue_id: int
+    ids: tuple[str, ...]
+    """The ids of its messages: one, or those of a batch in their order."""
+    at: float
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A message of an attempt, and where it was said to be stored."""
+
+    attempt: int
+    message_id: str
+    place: Place
+    position: int
+    at: float
+    is_synced: bool
+    """It was promised to be on the disk, not only with the file system."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A record that is there."""
+
+    attempt: int
+    message_id: str
+    place: Place
+    position: int
+    store_ms: int
+
+
+@dataclass
+class Commit:
+    """An offset that a consumer told its broker; `answered` is when the broker said yes."""
+
+    offset: int
+    answered: float | None = None
+
+
+@dataclass
+class Deaths:
+    """What happened to a node since it last was up."""
+
+    at: float
+    """When the first of them came."""
+    power_cut: bool
+    """One of them took the page cache."""
+    window_s: float
+    """How much the log said at start that ASYNC_FLUSH may lose, and how long a sync may take."""
+
+
+@dataclass
+class Ledger:
+    """Everything that was tried and promised in a run."""
+
+    bodies: dict[bytes, str | None] = field(default_factory=dict)
+    """Each body that was ever sent, and the id of its message once that is known."""
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+    promises: dict[tuple[int, str], Promise] = field(default_factory=dict)
+    delivered: dict[str, dict[Place, tuple[int, str]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """What each group got: attempt and id by place."""
+    commits: dict[QueueKey, list[Commit]] = field(default_factory=lambda: defaultdict(list))
+    messages: int = 0
+    """Messages that were promised."""
+
+    # What the actors tell
+
+    def tried(self, topic: str, queue_id: int, ids: Iterable[str], at: float) -> int:
+        """Another try leaves; the number it has to carry."""
+        number = len(self.attempts) + 1
+        self.attempts[number] = Attempt(number, topic, queue_id, tuple(ids), at)
+        return number
+
+    def promised(
+        self, ids: str, offset_ids: str, first: Place, at: float, *, is_synced: bool
+    ) -> None:
+        """The last try of these messages was answered."""
+        number = max(n for n, one in self.attempts.items() if ",".join(one.ids) == ids)
+        topic, queue_id, offset = first
+        pairs = zip(ids.split(","), offset_ids.split(","), strict=True)
+        for at_member, (message_id, offset_id) in enumerate(pairs):
+            place = (topic, queue_id, offset + at_member)
+            position = int(offset_id[-16:], 16)
+            promise = Promise(number, message_id, place, position, at, is_synced)
+            self.promises[number, message_id] = promise
+            self.messages += 1
+
+    # What must hold
+
+    def check_log(self, stored: list[Stored], deaths: Deaths | None) -> None:
+        """Nothing promised is lost, nothing is invented, nothing lies twice, all is in order."""
+        there: dict[tuple[int, str], Stored] = {}
+        for one in stored:
+            key = (one.attempt, one.message_id)
+            attempt = self.attempts.get(one.attempt)
+            if attempt is None or one.message_id not in attempt.ids:
+                raise Broken(f"{one} was never sent")
+            if (attempt.topic, attempt.queue_id) != one.place[:2]:
+                raise Broken(f"{one} was sent to {attempt.topic}/{attempt.queue_id}")
+            if key in there:
+                raise Broken(f"an attempt lies twice: {there[key]} and {one}")
+            there[key] = one
+        self._check_promises(there, deaths)
+        self._check_order(stored, there)
+
+    def _check_promises(self, there: dict[tuple[int, str], Stored], deaths: Deaths | None) -> None:
+        for key, promise in list(self.promises.items()):
+            found = there.get(key)
+            if found is None:
+                if not _may_be_lost(promise, deaths):
+                    raise Broken(f"{promise} is lost; {deaths}")
+                del self.promises[key]
+            elif (found.place, found.position) != (promise.place, promise.position):
+                raise Broken(f"{promise} lies somewhere else: {found}")
+
+    def _check_order(self, stored: list[Stored], there: dict[tuple[int, str], Stored]) -> None:
+        ends: dict[tuple[str, int], int] = defaultdict(int)
+        store_ms = 0
+        for one in stored:
+            queue = one.place[:2]
+            if one.place[2] != ends[queue]:
+                raise Broken(f"{one} should have the number {ends[queue]}")
+            ends[queue] += 1
+            if one.store_ms < store_ms:
+                raise Broken(f"{one} is stored before the one that lies before it")
+            store_ms = one.store_ms
+        # Who sends after an answer lies behind what was answered.
+        earliest = float("inf")
+        for one in reversed(stored):
+            if earliest < self.attempts[one.attempt].at:
+                raise Broken(f"{one} was sent after one that lies behind it was answered")
+            promise = self.promises.get((one.attempt, one.message_id))
+            if promise is not None:
+                earliest = min(earliest, promise.at)
+
+    def check_offsets(
+        self,
+        known: Callable[[QueueKey], int | None],
+        ends: Callable[[QueueKey], int],
+        died: float,
+    ) -> None:
+        """Commits that are old enough survived, and none lies beyond its queue's end."""
+        for key, commits in self.commits.items():
+            found, end = known(key), ends(key)
+            if found is not None and found > end:
+                raise Broken(f"{key} is committed up to {found}, and the queue ends at {end}")
+            safe = [
+                number
+                for number, one in enumerate(commits)
+                if one.answered is not None and one.answered < died - COMMIT_AGE_S
+            ]
+            if safe:
+                allowed = {one.offset for one in commits[safe[-1] :]} | {end}
+                if found not in allowed:
+                    raise Broken(f"{key} is at {found}, not at one of {sorted(allowed)}")
+
+    def check_deliveries(self, stored: list[Stored], committed: dict[QueueKey, int]) -> None:
+        """Under SYNC_FLUSH nothing was shown that could be lost, and no group skipped anything."""
+        there = {one.place: (one.attempt, one.message_id) for one in stored}
+        for group, places in self.delivered.items():
+            for place, what in places.items():
+                if there.get(place) != what:
+                    raise Broken(f"{group} got {what} at {place}; there is {there.get(place)}")
+        for (group, topic, queue_id), end in committed.items():
+            got = self.delivered[group]
+            missing = [n for n in range(end) if (topic, queue_id, n) not in got]
+            if missing and not topic.startswith("%"):
+                raise Broken(
+                    f"{group} committed {topic}/{queue_id} up to {end}, never had {missing}"
+                )
+
+    def body_of(self, message_id: str, body: bytes) -> None:
+        """A message was seen: what it says is what was sent, under one id only."""
+        if body not in self.bodies:
+            raise Broken(f"{message_id} has a body that was never sent: {body[:40]!r}")
+        if self.bodies[body] not in (None, message_id):
+            raise Broken(f"one body under two ids: {message_id} and {self.bodies[body]}")
+        self.bodies[body] = message_id
+
+
+def _may_be_lost(promise: Promise, deaths: Deaths | None) -> bool:
+    if deaths is None or promise.is_synced or not deaths.power_cut:
+        return False
+    return promise.at >= deaths.at - deaths.window_s
+
+
+def stored_in(disk: ForgetfulDisk, end: int, ledger: Ledger) -> list[Stored]:
+    """Every record of the log on this disk, from its first byte to `end`."""
+    found = []
+    for record in _records(disk, end):
+        text = properties.parse(record.properties)
+        message_id = text.get(properties.UNIQ_KEY, "")
+        ledger.body_of(message_id, decompress(record.body, record.sys_flag, LARGEST))
+        place = (record.topic, record.queue_id, record.queue_offset)
+        attempt = int(text.get(ATTEMPT, "0"))
+        found.append(Stored(attempt, message_id, place, record.position, record.store_ms))
+    return found
+
+
+def _records(disk: ForgetfulDisk, end: int) -> Iterator[records.Record]:
+    for path in disk.list_files("commitlog"):
+        data, start = disk.content(path), int(path.rpartition("/")[2])
+        at = 0
+        while start + at < end and at + 8 <= len(data):
+            size = int.from_bytes(data[at : at + 4])
+            if data[at + 4 : at + 8] == b"\xcb\xd4\x31\x94":
+                break  # the blank record: the log goes on in the next file
+            try:
+                record = records.decode(data, at, True)
+            except Malformed as error:
+                raise Broken(f"there is no record at {start + at}: {error}") from error
+            if record.position != start + at:
+                raise Broken(f"the record at {start + at} says that it lies at {record.position}")
+            yield record
+            at += size
