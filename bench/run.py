@@ -27,8 +27,8 @@ from tests.processes import ROOT
 Rounds = list[dict[str, Reading]]
 Subject = Callable[[Path], contextlib.AbstractContextManager[Server]]
 
-# Our node starts anew each round, so that what it wrote can be removed. The mark removes that itself
-# and stays, and so does the original, which needs more than a minute to get warm.
+# Our node starts anew each round, so that what it wrote can be removed. The mark removes that
+# itself and stays; so does the original, which needs more than a minute to get warm.
 FRESH: dict[str, Subject] = {
     "node-fast": lambda folder: subjects.node(folder, "fast"),
     "node-pure": lambda folder: subjects.node(folder, "pure"),
@@ -76,7 +76,7 @@ def _rounds(folder: Path, options: argparse.Namespace) -> tuple[Rounds, dict[str
         for name in [name for name in LASTING if name in options.only]:
             running[name] = lasting.enter_context(LASTING[name](folder))
             _say(f"{name}: warming")
-            _say(f"{name}: steady after {measure.warm(running[name], steady_for=5)} loads")
+            _say(f"{name}: steady after {measure.warm(running[name], steady_for=3)} loads")
         for number in range(1, options.rounds + 1):
             readings: dict[str, Reading] = {}
             for name in options.only:
@@ -84,7 +84,7 @@ def _rounds(folder: Path, options: argparse.Namespace) -> tuple[Rounds, dict[str
                     server = running.get(name) or fresh.enter_context(FRESH[name](folder))
                     # What others left in the page cache is not written on this one's time.
                     os.sync()
-                    measure.warm(server)
+                    measure.warm(server, most=8)
                     os.sync()
                     readings[name] = measure.load(server, seconds=options.seconds)
                     if number == options.rounds:
@@ -112,7 +112,7 @@ def _figures(folder: Path, only: Sequence[str]) -> dict[str, Any]:
             figures[f"{name}: idle memory of the whole node, MiB"] = measure.resident_mib(
                 [server.process.pid]
             )
-            measure.warm(server, steady_for=1)
+            measure.warm(server, most=8)
             figures[f"{name}: SYNC_FLUSH, 256 in flight"] = measure.load(server).fields()
             single = measure.load(server, connections=1, window=1)
             figures[f"{name}: SYNC_FLUSH, one in flight"] = single.fields()

@@ -2,17 +2,6 @@
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
-_ARROW = {
-    "STRING": pa.string(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "BINARY": pa.binary(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-    "MAP<STRING,STRING>": pa.map_(pa.string(), pa.string()),
-}
-
 COLUMNS = {
     "topic": "STRING",
     "brokerName": "STRING",
@@ -43,8 +32,3 @@ COLUMNS = {
 def ddl(columns: Sequence[str]) -> str:
     """The schema of these columns as Spark reads it: a StructType needs a context, a text none."""
     return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
-
-
-def arrow(columns: Sequence[str]) -> pa.Schema:
-    """The same schema as batches must have it, to the letter."""
-    return pa.schema([(name, _ARROW[COLUMNS[name]]) for name in columns])

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from cometmq.kernel import Malformed
 from cometmq.message import BadCompression, SysFlag, decompress, host_text
 from cometmq.net import Address
-from cometmq.spark.columns import arrow
+from cometmq.spark.columns import COLUMNS
 
 Ints = npt.NDArray[np.int64]
 
@@ -54,7 +54,21 @@ _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), "<u2")
 # Years 1 to 9999, all that a TIMESTAMP may be; what a sender's clock says is not ours to trust.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
+_ARROW = {
+    "STRING": pa.string(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "BINARY": pa.binary(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+    "MAP<STRING,STRING>": pa.map_(pa.string(), pa.string()),
+}
+
 _PROPERTY = {"msgId": "UNIQ_KEY", "tags": "TAGS", "keys": "KEYS"}
+
+
+def schema(columns: Sequence[str]) -> pa.Schema:
+    """What batches of these columns look like; Spark takes no other form, however close."""
+    return pa.schema([(name, _ARROW[COLUMNS[name]]) for name in columns])
 
 
 def batches(data: bytes, broker: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -95,6 +109,9 @@ class Records:
         flags = self._head["sysFlag"]
         self._born_wide = (flags & SysFlag.BORN_HOST_V6) != 0
         self._store_wide = (flags & SysFlag.STORE_HOST_V6) != 0
+        self._demand(
+            (flags & SysFlag.INNER_BATCH) == 0, "a form that is built: it is an inner batch"
+        )
         self._find_edges()
 
     def _gather(self, at: Ints, kind: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -118,33 +135,38 @@ class Records:
         topic = body_end + 1 + wide
         inside = (body_end >= body) & (topic + 2 <= self._ends)
         self._demand(inside, "a body that fits")
-        length = self._bytes[topic - 1] + wide * 256 * self._bytes[body_end]
-        topic_end = topic + length
-        self._demand(topic_end + 2 <= self._ends, "a topic that fits")
-        length = self._bytes[topic_end] * np.int64(256) + self._bytes[topic_end + 1]
+        # Lengths are signed, as Java's are.
+        length = self._number(topic - 2)
+        narrow = self._bytes[topic - 1].view(np.int8)
+        topic_end = topic + np.where(wide, length, narrow)
+        self._demand((topic_end >= topic) & (topic_end + 2 <= self._ends), "a topic that fits")
         properties = topic_end + 2
+        length = self._number(topic_end)
         self._demand(properties + length == self._ends, "properties up to its end")
         self._edges = (self._starts, body, body_end, topic, topic_end, properties)
         self._body_lengths = body_end - body
+
+    def _number(self, at: Ints) -> Ints:
+        """The signed two bytes at these places."""
+        return self._gather(at, np.dtype(">i2")).astype(np.int64)
 
     def _demand(self, holds: npt.NDArray[np.bool_], what: str) -> None:
         if not holds.all():
             row = self._head[int(np.argmin(holds))]
             raise Malformed(
                 f"the record at {row['physicalOffset']} of the log (queue {row['queueId']}, offset "
-                f"{row['queueOffset']}, {row['storeSize']} bytes) lacks {what}; the broker's "
-                "log is damaged there, or the answer was"
+                f"{row['queueOffset']}, {row['storeSize']} bytes) lacks {what}"
             )
 
     def batch(self, broker: str, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns; fewer rows where bodies grow beyond measure as they are decompressed."""
-        schema = arrow(columns)
         made = [self._column(name, broker) for name in columns]
         rows = min((len(one) for one in made), default=0)
+        wanted = schema(columns)
         arrays = [
-            one.slice(0, rows).cast(field.type) for one, field in zip(made, schema, strict=True)
+            one.slice(0, rows).cast(field.type) for one, field in zip(made, wanted, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
     def _column(self, name: str, broker: str) -> pa.Array:
         if name in _PROPERTY:

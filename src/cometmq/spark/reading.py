@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -43,13 +43,16 @@ SUBSCRIPTION = 4
 PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, *(5.0,) * 12)
 """Before each further try: a broker that is started again has a minute for it."""
 
-PASSING = (
+EXPECTED = (
+    ResponseCode.SUCCESS,
     ResponseCode.SYSTEM_BUSY,
     ResponseCode.SERVICE_NOT_AVAILABLE,
     ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
-"""Answers that another try may change: the broker is busy, or does not show all it has yet."""
+"""Answers to a pull. After all but the first another try may help: the broker is busy, or does not
+show all that it has yet."""
 
 
 class DataLost(ClientError):
@@ -105,21 +108,23 @@ class Reading:
         return [one for one in found if one.begin < one.end]
 
     async def _range(self, queue: MessageQueue) -> Range:
-        least, most = GetMinOffset, GetMaxOffset
-        begin, end = [
-            OffsetAnswer.read(
-                (await self._ask(queue, kind(queue.topic, queue.queue_id), ASK_S)).fields
-            ).offset
-            for kind in (least, most)
-        ]
-        return Range(queue, begin, end)
+        where = (queue.topic, queue.queue_id)
+        begin = await self._ask(queue, GetMinOffset(*where), ASK_S)
+        end = await self._ask(queue, GetMaxOffset(*where), ASK_S)
+        return Range(queue, *(OffsetAnswer.read(one.fields).offset for one in (begin, end)))
 
-    async def _ask(self, queue: MessageQueue, header: RequestHeader, within_s: float) -> Command:
+    async def _ask(
+        self,
+        queue: MessageQueue,
+        header: RequestHeader,
+        within_s: float,
+        expected: Sequence[int] = (ResponseCode.SUCCESS,),
+    ) -> Command:
         address = await self._address(queue)
         answer = await self._pool.ask(address, header, within_s)
-        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY, *PASSING):
-            what = f"{type(header).__name__} of {queue}"
-            raise BrokerRefused(what, str(address), answer.code, answer.remark)
+        if answer.code not in expected:
+            what = f"{type(header).__name__} of {named(queue)} for group {GROUP!r}"
+            raise BrokerRefused(what, f"{queue.broker} at {address}", answer.code, answer.remark)
         return answer
 
     async def _address(self, queue: MessageQueue) -> Address:
@@ -157,7 +162,7 @@ class Reading:
     def _start(
         self, queue: MessageQueue, begin: int, end: int
     ) -> "asyncio.Task[tuple[int, bytes]]":
-        return self._scope.start(self._pull(queue, begin, end), f"pull {queue} at {begin}")
+        return self._scope.start(self._pull(queue, begin, end), f"pull {named(queue)} at {begin}")
 
     async def _pull(self, queue: MessageQueue, begin: int, end: int) -> tuple[int, bytes]:
         """Some messages from `begin` on, and the offset behind them."""
@@ -177,7 +182,7 @@ class Reading:
         why: object = None
         for pause_s in PAUSES_S:
             try:
-                answer = await self._ask(queue, header, PULL_S)
+                answer = await self._ask(queue, header, PULL_S, EXPECTED)
             except BrokerRefused:
                 raise
             except CometError as error:
@@ -186,12 +191,12 @@ class Reading:
             else:
                 told = PullAnswer.read(answer.fields)
                 if answer.code == ResponseCode.SUCCESS:
-                    return told.next_begin_offset, answer.body
+                    return _following(queue, begin, end, told), answer.body
                 _check_kept(queue, begin, told)
                 why = f"code {answer.code}, {answer.remark}"
             await asyncio.sleep(pause_s)
         raise ClientError(
-            f"offsets {begin} to {end - 1} of {queue} could not be read in {len(PAUSES_S)} tries "
+            f"offsets {begin} to {end - 1} of {named(queue)} could not be read in {len(PAUSES_S)} tries "
             f"over {sum(PAUSES_S):.0f} s, the last: {why}; look at the broker, then run it again"
         )
 
@@ -202,11 +207,31 @@ class Reading:
             pass  # the route that we have is the best there is
 
 
+def named(queue: MessageQueue) -> str:
+    """A queue in a text."""
+    return f"{queue.topic}/{queue.broker}/{queue.queue_id}"
+
+
+def _following(queue: MessageQueue, begin: int, end: int, told: PullAnswer) -> int:
+    if told.offset_delta or not begin < told.next_begin_offset <= end:
+        raise ClientError(
+            f"{named(queue)}: asked for offsets {begin} to {end - 1}, the broker goes on at "
+            f"{told.next_begin_offset}, shifted by {told.offset_delta or 0}; static topics are not "
+            "built yet"
+        )
+    return told.next_begin_offset
+
+
 def _check_kept(queue: MessageQueue, begin: int, told: PullAnswer) -> None:
     if told.min_offset > begin:
-        lost = told.min_offset - begin
         raise DataLost(
-            f"{queue.topic}/{queue.broker}/{queue.queue_id}: messages {begin}.."
-            f"{told.min_offset - 1} ({lost}) are gone: deleted by retention before they were read; "
-            "run it again to read what is left"
+            f"{named(queue)}: messages {begin}..{told.min_offset - 1} ({told.min_offset - begin}) "
+            "are gone: deleted by retention before they were read; run it again to read the rest"
         )
+
+
+async def pulled(namesrv: str, wanted: Range) -> AsyncGenerator[bytes]:
+    """The records of a range, by connections that end with it."""
+    async with Reading(namesrv) as reading:
+        async for chunk in reading.chunks(wanted):
+            yield chunk

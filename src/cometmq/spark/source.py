@@ -2,19 +2,20 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from cometmq.client.routes import Routes
 from cometmq.message import names
 from cometmq.runtime import BadSetting
-from cometmq.spark import decoding
 from cometmq.spark.columns import COLUMNS, ddl
-from cometmq.spark.reading import Range, Reading
+from cometmq.spark.reading import Range, Reading, pulled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -111,25 +112,26 @@ class Reader(DataSourceReader):  # type: ignore[misc]
         async with Reading(self._options.namesrv) as reading:
             return await reading.ranges(self._options.topics)
 
-    def read(self, partition: Task | None) -> Iterator[pa.RecordBatch]:
-        """The messages of one task; of an empty plan Spark makes a task with nothing."""
+    def read(self, partition: Task | None) -> "Iterator[pa.RecordBatch]":
+        """The messages of one task; for an empty plan Spark makes a task of nothing."""
         if partition is None:
             return
+        # Spark looks for sources, and plans, in processes that need nothing so heavy.
+        from cometmq.spark import decoding
+
         _freeze()
         options, wanted = partition.options, partition.range
         with asyncio.Runner() as runner:
-            reading = Reading(options.namesrv)
-            chunks = reading.chunks(wanted)
-
-            async def following() -> bytes | None:
-                return await anext(chunks, None)
-
-            runner.run(reading.__aenter__())
+            chunks = pulled(options.namesrv, wanted)
             try:
-                while (data := runner.run(following())) is not None:
+                while data := runner.run(_next(chunks)):
                     yield from decoding.batches(data, wanted.queue.broker, options.columns)
             finally:
-                runner.run(reading.__aexit__(None, None, None))
+                runner.run(chunks.aclose())
+
+
+async def _next(chunks: AsyncIterator[bytes]) -> bytes:
+    return await anext(chunks, b"")
 
 
 @cache

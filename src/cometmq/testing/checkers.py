@@ -1,7 +1,7 @@
 """Checkers: what the actors of a simulation tried and were told, and what must then be true."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from cometmq.kernel import Malformed, records
@@ -98,20 +98,27 @@ class Ledger:
     commits: dict[QueueKey, list[Commit]] = field(default_factory=lambda: defaultdict(list))
     messages: int = 0
     """Messages that were promised."""
+    _last: dict[str, int] = field(default_factory=dict)
+    """The newest attempt of each message or batch."""
+
+    def __str__(self) -> str:
+        got = {group: len(places) for group, places in self.delivered.items()}
+        return f"{len(self.attempts)} tries, {self.messages} messages promised, delivered {got}"
 
     # What the actors tell
 
-    def tried(self, topic: str, queue_id: int, ids: Iterable[str], at: float) -> int:
+    def tried(self, topic: str, queue_id: int, ids: str, at: float) -> int:
         """Another try leaves; the number it has to carry."""
         number = len(self.attempts) + 1
-        self.attempts[number] = Attempt(number, topic, queue_id, tuple(ids), at)
+        self.attempts[number] = Attempt(number, topic, queue_id, tuple(ids.split(",")), at)
+        self._last[ids] = number
         return number
 
     def promised(
         self, ids: str, offset_ids: str, first: Place, at: float, *, is_synced: bool
     ) -> None:
         """The last try of these messages was answered."""
-        number = max(n for n, one in self.attempts.items() if ",".join(one.ids) == ids)
+        number = self._last[ids]
         topic, queue_id, offset = first
         pairs = zip(ids.split(","), offset_ids.split(","), strict=True)
         for at_member, (message_id, offset_id) in enumerate(pairs):
@@ -228,13 +235,14 @@ def stored_in(disk: ForgetfulDisk, end: int, ledger: Ledger) -> list[Stored]:
         message_id = text.get(properties.UNIQ_KEY, "")
         ledger.body_of(message_id, decompress(record.body, record.sys_flag, LARGEST))
         place = (record.topic, record.queue_id, record.queue_offset)
-        attempt = int(text.get(ATTEMPT, "0"))
+        number = text.get(ATTEMPT, "")
+        attempt = int(number) if number.isdecimal() else 0
         found.append(Stored(attempt, message_id, place, record.position, record.store_ms))
     return found
 
 
 def _records(disk: ForgetfulDisk, end: int) -> Iterator[records.Record]:
-    for path in disk.list_files("commitlog"):
+    for path in disk.files_in("commitlog"):
         data, start = disk.content(path), int(path.rpartition("/")[2])
         at = 0
         while start + at < end and at + 8 <= len(data):

@@ -46,6 +46,8 @@ class ForgetfulInode(Inode):
 
     def __init__(self) -> None:
         super().__init__()
+        self.path = ""
+        """The name that it was given last."""
         self.durable: dict[int, bytes] = {}
         self.durable_size = 0
         self._serial = 0
@@ -216,6 +218,10 @@ class ForgetfulDisk(MemoryDisk):
         assert inode is not None
         return inode.read(inode.size, 0)
 
+    def files_in(self, folder: str) -> list[str]:
+        """The paths of a folder's files, in order, without a call."""
+        return sorted(path for path in self.names if path and _folder(path) == folder)
+
     # The lives after this one
 
     def after_cut(self) -> "ForgetfulDisk":
@@ -227,13 +233,14 @@ class ForgetfulDisk(MemoryDisk):
             if self.random.random() < keeps:
                 names.update(change.changes)
         left = self._next()
-        copies: dict[int, Inode] = {}
+        copies: dict[int, ForgetfulInode] = {}
         for path, inode in sorted(names.items()):
             if inode is GONE or (path and left.names.get(_folder(path), GONE) is not None):
                 continue
             if isinstance(inode, ForgetfulInode):
                 if id(inode) not in copies:
                     copies[id(inode)] = inode.after_cut(self.random)
+                    copies[id(inode)].path = path
                 inode = copies[id(inode)]
             left.names[path] = inode
         left._durable = dict(left.names)
@@ -256,6 +263,10 @@ class ForgetfulDisk(MemoryDisk):
         return ForgetfulInode()
 
     def call(self, name: str, path: str, inode: Inode | None, work: Callable[[], T]) -> T:
+        if name == "close" and self.dead:
+            return work()  # the system does it for a dead process
+        if isinstance(inode, ForgetfulInode):
+            path = inode.path
         self._check(name, path)
         self.calls += 1
         self.counts[name] += 1
@@ -306,6 +317,9 @@ class ForgetfulDisk(MemoryDisk):
         before = [self.names.get(one, GONE) for one in paths]
         result = work()
         after = [self.names.get(one, GONE) for one in paths]
+        for one, inode in zip(paths, after, strict=True):
+            if isinstance(inode, ForgetfulInode):
+                inode.path = one
         changes = {
             one: now for one, old, now in zip(paths, before, after, strict=True) if now is not old
         }

@@ -115,6 +115,10 @@ class Node:
         """The broker inside."""
         return self._node.broker
 
+    def committed(self, key: tuple[str, str, int]) -> int | None:
+        """The offset that the broker has for a group, topic and queue, read without asking it."""
+        return self.broker._offsets.get(*key)
+
     @property
     def client_network(self) -> Network | None:
         """What clients of this node are given as `network=`; None stands for the real one."""

@@ -68,10 +68,12 @@ async def _flipped(chance: random.Random, folder: str) -> None:
     disk = ForgetfulDisk()
     store = await opened(disk)
     places = await fill(store, 400)
-    if chance.random() < 0.5:
-        await store.close()
-    else:
-        disk = disk.after_cut(chance)  # the same records, but P lies before them
+    await store.close()
+    if folder == "commitlog" and chance.random() < 0.5:
+        disk = ForgetfulDisk()  # the same records, but P lies before them
+        store = await opened(disk)
+        places = await fill(store, 400)
+        disk = disk.after_cut(chance)
     start = chance.randrange(places[-1] if folder == "commitlog" else 200 * 20)
     size = disk.size(f"{folder}/{disk.list(folder)[0]}") or 1
     path = f"{folder}/{start - start % size:020d}"
@@ -123,10 +125,16 @@ async def _life(root: Path, settings: StoreSettings, *, close: bool) -> int:
     return end
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("closed") / "store"
+    asyncio.run(_life(root, SMALL, close=True))
+    return root
+
+
 @pytest.fixture
-def closed(tmp_path: Path) -> Path:
-    asyncio.run(_life(tmp_path / "store", SMALL, close=True))
-    return tmp_path / "store"
+def closed(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "store"))
 
 
 def test_a_clean_stop_leaves_whole_files_and_nothing_that_says_in_use(closed: Path) -> None:
