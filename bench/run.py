@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ FRESH: dict[str, Subject] = {
     "node-pure": lambda folder: subjects.node(folder, "pure"),
 }
 LASTING: dict[str, Subject] = {"mark": subjects.mark, "original": subjects.original}
+MOST_WARM_UPS = {"mark": 15, "original": 60}
 
 # What the compiled kernel must reach: (figure, server, compared with, at most or at least, bound).
 DEMANDS = [
@@ -44,6 +46,8 @@ DEMANDS = [
 
 def main() -> int:
     options = _options()
+    # Ended from outside, it still ends the servers that it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="cometmq-bench-", dir=options.data) as name:
         folder = Path(name)
         result: dict[str, Any] = {"machine": _machine(folder), "body": 1024, "in_flight": 256}
@@ -76,7 +80,8 @@ def _rounds(folder: Path, options: argparse.Namespace) -> tuple[Rounds, dict[str
         for name in [name for name in LASTING if name in options.only]:
             running[name] = lasting.enter_context(LASTING[name](folder))
             _say(f"{name}: warming")
-            _say(f"{name}: steady after {measure.warm(running[name], steady_for=3)} loads")
+            count = measure.warm(running[name], steady_for=3, most=MOST_WARM_UPS[name])
+            _say(f"{name}: warmed by {count} loads")
         for number in range(1, options.rounds + 1):
             readings: dict[str, Reading] = {}
             for name in options.only:

@@ -11,7 +11,7 @@ from cometmq.client import Consumer
 from cometmq.runtime import Scope
 from cometmq.store import FlushDiskType, StoreError
 from cometmq.testing import ForgetfulDisk, Machine, Node, SimulatedNetwork, simulate
-from cometmq.testing.checkers import Broken, Deaths, Ledger, QueueKey, Stored, stored_in
+from cometmq.testing.checkers import Broken, Deaths, Ledger, Place, QueueKey, Stored, stored_in
 from cometmq.testing.disk import Call
 from cometmq.testing.trace import Trace
 from tests.simulation.actors import Buyer, Seller
@@ -22,6 +22,9 @@ ROLL_OVERS = 2
 GROUP = "buyers"
 TOPICS = ("orders", "made-by-sending")
 LONGEST_LIFE_S = 14.0
+SETTLING_S = 5.0
+"""What was sent last may still be on its way when its sender has gone."""
+
 PATIENCE_S = 120.0
 """A run in which nothing goes on for so long is stuck."""
 
@@ -131,6 +134,7 @@ class World:
             for seller in self._sellers:
                 seller.enough = True
             await actors.close()
+        await asyncio.sleep(SETTLING_S)
         await self._audit()
 
     def _is_enough(self) -> bool:
@@ -193,7 +197,6 @@ class World:
 
     def _look(self) -> None:
         """At the moment of its start a node has all that it must have."""
-        loop = asyncio.get_running_loop()
         store = self._node.broker.store
         died, window_s = self._died_at, self._window.seconds + 0.1
         deaths = None if died is None else Deaths(died, self._lost_cache, window_s)
@@ -203,7 +206,8 @@ class World:
             queue = store.find_queue(*key[1:])
             return 0 if queue is None else queue.max_offset
 
-        self.ledger.check_offsets(self._node.committed, end, died if died is not None else loop.time())
+        now = asyncio.get_running_loop().time()
+        self.ledger.check_offsets(self._node.committed, end, now if died is None else died, now)
         self._check_ends(stored, lambda topic, queue_id: end(("", topic, queue_id)))
         self._died_at, self._lost_cache = None, False
 
@@ -291,7 +295,7 @@ class World:
             got = ledger.delivered["auditors"]
             await self._until(lambda: len(got) >= len(wanted), "the auditor")
         if ledger.delivered["auditors"] != wanted:
-            raise Broken("a new group gets other messages than the log has")
+            raise Broken(f"a new group gets others: {_difference(got, wanted)}")
         if self.is_sync:
             keys = [key for key in ledger.commits if key[0] == GROUP]
             committed = {key: node.committed(key) or 0 for key in keys}
@@ -302,6 +306,13 @@ class World:
         self.result.counts["promised"] = ledger.messages
         self.result.counts["tries"] = len(ledger.attempts)
         self.result.counts["log files"] = len(self._disk.files_in("commitlog"))
+
+
+def _difference(got: dict[Place, tuple[int, str]], wanted: dict[Place, tuple[int, str]]) -> str:
+    places = sorted(
+        place for place in {*got, *wanted} if got.get(place) != wanted.get(place)
+    )
+    return "; ".join(f"{one}: {got.get(one)}, not {wanted.get(one)}" for one in places[:3])
 
 
 def run_seed(seed: int, *, quiet: bool = True) -> Result:

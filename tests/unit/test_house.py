@@ -46,6 +46,10 @@ PATH_METHODS |= {"symlink_to", "hardlink_to", "is_file", "is_dir", "is_symlink",
 ALLOWED: dict[str, tuple[set[str], str]] = {
     DISK: (FILE_CALLS | FILE_MODULES | PATH_METHODS, "the seam itself"),
     "cli/__init__.py": ({"uvloop"}, "the command chooses the loop that it runs"),
+    "spark/java.py": (
+        {"pathlib.Path", "shutil", "tempfile", ".read_text()"},
+        "it finds and prepares a Java, far from any data directory",
+    ),
     "cli/up.py": (
         {"signal", "pathlib.Path", ".read_text()"},
         "Ctrl-C and SIGTERM are the process's; the file of -c lies outside the data directory",

@@ -122,6 +122,8 @@ class Replies:
         sends: list[headers.Send],
         members: list[headers.Send] | None = None,
     ) -> None:
+        if not sends:
+            return
         last = members[-1] if members else sends[-1]
         first = members[0] if members else sends[0]
         size = last.end - first.position

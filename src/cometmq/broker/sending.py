@@ -28,10 +28,10 @@ FLAGS_NOT_BUILT = 0xCC
 """Transactions, inner batches and batches to unwrap: never stored as something else."""
 
 MARKS_NOT_BUILT = records.DELAY | records.TIMER | records.TRAN | records.INNER
-MARKS_TO_REWRITE = records.OWN | records.ODD
+ASIDE = MARKS_NOT_BUILT | records.OWN | records.ODD | records.NO_WAIT | records.UNIQUE
+"""Of these marks an ordinary send has UNIQUE alone."""
 
 MULTI_TAGS = 2
-LONGEST_PROPERTIES = 32767
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class Sends:
         self._largest_body = store.settings.max_message_size
         cluster = settings.broker_cluster_name
         self._suffix = properties.encode({**EXTRA, "CLUSTER": cluster})
+        self._longest_properties = properties.LONGEST - 1 - len(self._suffix)
         self._clock = clock
         self._ids = UniqueIds(settings.registered, chance.getrandbits(16), chance)
         self._admissions: dict[tuple[str, str], Admission] = {}
@@ -79,33 +80,29 @@ class Sends:
         if (held := self._until_saved.get(connection)) is not None:
             held += sends  # those before wait for their topic: a connection's order is kept
             return
+        admissions, saved = self._admissions, self._topics.kept.saved
         staged: list[headers.Send] = []
-        unsynced: list[headers.Send] = []
         for at, send in enumerate(sends):
-            admission = self._admissions.get((send.topic, send.group)) or self.admit(send)
+            admission = admissions.get((send.topic, send.group)) or self.admit(send)
             if isinstance(admission, Refusal):
                 self._refuse(connection, send, admission)
                 continue
-            if not self._topics.kept.is_saved(admission.change):
+            if admission.change > saved:
                 self._until_saved[connection] = sends[at:]
                 break
-            if send.batch:  # its reply must not stand before those of the sends before it
-                self._await(connection, staged, unsynced)
-                staged, unsynced = [], []
-            refusal = self._stage(connection, send, admission)
+            queue = admission.queues.get(send.queue_id)
+            if queue is None or send.marks & ASIDE != records.UNIQUE or send.batch:
+                # Replies stand in the order of the log: those before go first.
+                self._replies.when_synced(connection, staged)
+                staged = []
+                refusal = self._take_aside(connection, send, admission)
+            else:
+                refusal = self._stage(connection, send, admission, queue)
+                if refusal is None:
+                    staged.append(send)
             if refusal is not None:
                 self._refuse(connection, send, refusal)
-            elif not send.batch:
-                (unsynced if send.marks & records.NO_WAIT else staged).append(send)
-        self._await(connection, staged, unsynced)
-
-    def _await(
-        self, connection: Connection, staged: list[headers.Send], unsynced: list[headers.Send]
-    ) -> None:
-        if staged:
-            self._replies.when_synced(connection, staged)
-        if unsynced:
-            self._replies.when_written(connection, unsynced)
+        self._replies.when_synced(connection, staged)
 
     def _topics_saved(self) -> None:
         held, self._until_saved = self._until_saved, {}
@@ -141,46 +138,56 @@ class Sends:
         self._admissions[topic, send.group] = admission
         return admission
 
-    def _stage(
+    def _take_aside(
         self, connection: Connection, send: headers.Send, admission: Admission
     ) -> Refusal | None:
-        """One send into the log, or why not."""
+        """A send that needs more than a look: another text, another queue, several messages."""
         if send.batch:
-            return self._stage_batch(connection, send, admission)
-        if send.marks & MARKS_TO_REWRITE:
+            return self._take_batch(connection, send, admission)
+        self._complete(send)
+        queue = self._queue_of(send, admission)
+        if isinstance(queue, Refusal):
+            return queue
+        refusal = self._stage(connection, send, admission, queue)
+        if refusal is None:
+            waits = not send.marks & records.NO_WAIT
+            (self._replies.when_synced if waits else self._replies.when_written)(connection, [send])
+        return refusal
+
+    def _complete(self, send: headers.Send) -> None:
+        """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
+        if send.marks & (records.OWN | records.ODD):
             send.properties = properties.rewrite(send.properties)
         if not send.unique_key:
-            send.properties = self._with_key(send.properties)
-        refusal = self._refusal_of(send, admission)
+            text = send.properties
+            end = b"" if not text or text.endswith(b"\x02") else b"\x02"
+            key = self._ids.make(self._clock.now_ms()).encode()
+            send.properties = b"%s%sUNIQ_KEY\x01%s\x02" % (text, end, key)
+
+    def _stage(
+        self, connection: Connection, send: headers.Send, admission: Admission, queue: Queue
+    ) -> Refusal | None:
+        """One send into the log, or why not."""
+        refusal = self._refusal_of(send)
         if refusal is not None:
             return refusal
         send.sys_flag |= admission.sys_flag
-        queue = admission.queues.get(send.queue_id) or self._queue_of(send, admission)
         cause = self._store.stage(send, queue, connection.born_host, self._suffix)
         return None if cause is None else self._refusal_for(cause)
 
-    def _refusal_of(self, send: headers.Send, admission: Admission) -> Refusal | None:
+    def _refusal_of(self, send: headers.Send) -> Refusal | None:
         """What depends on the single message, batch members included."""
-        size = len(send.body)
         if send.marks & MARKS_NOT_BUILT or send.sys_flag & FLAGS_NOT_BUILT:
             return refuse(
                 ResponseCode.MESSAGE_ILLEGAL,
                 "delayed and timer messages, transactions and inner batches are not built yet: "
                 "this broker does not store them as something else",
             )
-        if not 0 < size <= self._largest_body:
+        if not 0 < len(send.body) <= self._largest_body:
             return self._illegal()
-        if len(send.properties) + 1 + len(self._suffix) > LONGEST_PROPERTIES:
+        if len(send.properties) > self._longest_properties:
             return self._illegal()
-        config = admission.config
-        most = max(config.read_queue_nums, config.write_queue_nums)
-        if send.queue_id >= most or (send.queue_id < 0 and config.write_queue_nums <= 0):
-            return refuse(
-                ResponseCode.INVALID_PARAMETER,
-                f"request queueId[{send.queue_id}] is illegal, topic {send.topic!r} has "
-                f"{config.write_queue_nums} queues to write to",
-            )
-        if send.max_reconsume_times >= 0 and send.reconsume_times > send.max_reconsume_times:
+        if send.reconsume_times > send.max_reconsume_times >= 0:
             return refuse(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"tried {send.reconsume_times} times: dead letters are not built yet",
@@ -202,35 +209,37 @@ class Sends:
             return self._illegal()
         return refuse(cause.code, self._store.why(cause))
 
-    def _queue_of(self, send: headers.Send, admission: Admission) -> Queue:
-        if send.queue_id < 0:
-            send.queue_id = self._random.randrange(admission.config.write_queue_nums)
+    def _queue_of(self, send: headers.Send, admission: Admission) -> Queue | Refusal:
+        """The queue that a send names; any, where its number is negative."""
+        config = admission.config
+        most = max(config.read_queue_nums, config.write_queue_nums)
+        if send.queue_id < 0 < config.write_queue_nums:
+            send.queue_id = self._random.randrange(config.write_queue_nums)
+        if not 0 <= send.queue_id < most:
+            return refuse(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{send.queue_id}] is illegal, topic {send.topic!r} has "
+                f"{config.write_queue_nums} queues to write to",
+            )
         queue = admission.queues.get(send.queue_id)
         if queue is None:
             queue = self._store.queue(send.topic, send.queue_id)
             admission.queues[send.queue_id] = queue
         return queue
 
-    def _with_key(self, text: bytes) -> bytes:
-        """The message gets an id where its client gave none (spec 02 ch. 15, 13)."""
-        end = b"" if not text or text.endswith(b"\x02") else b"\x02"
-        return b"%s%sUNIQ_KEY\x01%s\x02" % (
-            text,
-            end,
-            self._ids.make(self._clock.now_ms()).encode(),
-        )
-
-    def _stage_batch(
+    def _take_batch(
         self, connection: Connection, batch: headers.Send, admission: Admission
     ) -> Refusal | None:
         """All members of a batch, or none: one place in one file, consecutive offsets."""
         if batch.topic.startswith(names.RETRY) or len(batch.topic) > names.LONGEST_TOPIC:
             why = f"batch request does not support retry group {batch.topic}"
             return refuse(ResponseCode.MESSAGE_ILLEGAL, why)
-        if batch.marks & MARKS_NOT_BUILT:
-            return self._refusal_of(batch, admission)
-        if len(batch.body) > self._largest_body:
-            return self._illegal()
+        refusal = self._refusal_of(batch)
+        if refusal is not None:
+            return refusal
+        queue = self._queue_of(batch, admission)
+        if isinstance(queue, Refusal):
+            return queue
         try:
             found = records.members(batch.body)
         except Malformed as error:
@@ -247,17 +256,11 @@ class Sends:
                 reconsume_times=batch.reconsume_times,
                 body=body,
             )
-            if not member.unique_key:
-                member.properties = self._with_key(member.properties)
-            refusal = self._refusal_of(member, admission)
+            self._complete(member)
+            refusal = self._refusal_of(member)
             if refusal is not None:
                 return refusal
             members.append(member)
-        if not members:
-            return self._illegal()
-        queue = self._queue_of(batch, admission)
-        for member in members:
-            member.queue_id = batch.queue_id
         cause = self._store.stage_batch(members, queue, connection.born_host, self._suffix)
         if cause is not None:
             return self._refusal_for(cause)

@@ -205,8 +205,9 @@ class Records:
         packed = ((self._head["sysFlag"] & SysFlag.COMPRESSED) != 0) & (self._body_lengths > 0)
         if not packed.any():
             return stored
-        rows, total, plain = np.flatnonzero(packed).tolist(), 0, []
-        for row in rows:
+        plain: list[bytes] = []
+        total = 0
+        for row in np.flatnonzero(packed).tolist():
             body = self._inflate(row, stored[row].as_py())
             total += len(body)
             if plain and total > MOST_INFLATED // 4:
@@ -346,7 +347,11 @@ def _text(found: pa.Array) -> pa.Array:
     try:
         return found.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([str(one, "utf-8", "replace") for one in found.to_pylist()], pa.string())
+        return _mended(found)
+
+
+def _mended(found: pa.Array) -> pa.Array:
+    return pa.array([str(one, "utf-8", "replace") for one in found.to_pylist()], pa.string())
 
 
 def _times(ms: npt.NDArray[Any]) -> pa.Array:

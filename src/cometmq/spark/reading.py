@@ -1,8 +1,8 @@
-"""Reading of queues over the network: what there is to read, and pulling it, many requests ahead."""
+"""Reading of queues over the network: what there is to read, and pulling it, requests ahead."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -138,21 +138,20 @@ class Reading:
     async def chunks(self, wanted: Range) -> AsyncIterator[bytes]:
         """The records of a range in order, whole ones, some megabytes at a time."""
         asked = wanted.begin
-        ahead: deque[tuple[int, int, asyncio.Task[tuple[int, bytes]]]] = deque()
+        ahead: deque[tuple[int, asyncio.Task[tuple[int, bytes]]]] = deque()
         bodies: list[bytes] = []
         size = 0
         while asked < wanted.end or ahead:
             while asked < wanted.end and len(ahead) < PIPELINE:
                 until = min(asked + PULL_BATCH, wanted.end)
-                ahead.append((asked, until, self._start(wanted.queue, asked, until)))
+                ahead.append((until, self._start(wanted.queue, asked, until)))
                 asked = until
-            begin, until, task = ahead.popleft()
+            until, task = ahead.popleft()
             following, body = await task
             bodies.append(body)
             size += len(body)
             if following < until:  # large messages: the broker gave fewer
-                task = self._start(wanted.queue, following, until)
-                ahead.appendleft((following, until, task))
+                ahead.appendleft((until, self._start(wanted.queue, following, until)))
             if size >= CHUNK_BYTES:
                 yield b"".join(bodies)
                 bodies, size = [], 0
@@ -196,8 +195,8 @@ class Reading:
                 why = f"code {answer.code}, {answer.remark}"
             await asyncio.sleep(pause_s)
         raise ClientError(
-            f"offsets {begin} to {end - 1} of {named(queue)} could not be read in {len(PAUSES_S)} tries "
-            f"over {sum(PAUSES_S):.0f} s, the last: {why}; look at the broker, then run it again"
+            f"offsets {begin} to {end - 1} of {named(queue)} could not be read, {len(PAUSES_S)} "
+            f"tries in {sum(PAUSES_S):.0f} s, the last: {why}; look at the broker, then run it again"
         )
 
     async def _refresh(self, topic: str) -> None:
@@ -230,7 +229,7 @@ def _check_kept(queue: MessageQueue, begin: int, told: PullAnswer) -> None:
         )
 
 
-async def pulled(namesrv: str, wanted: Range) -> AsyncGenerator[bytes]:
+async def pulled(namesrv: str, wanted: Range) -> AsyncGenerator[bytes, None]:
     """The records of a range, by connections that end with it."""
     async with Reading(namesrv) as reading:
         async for chunk in reading.chunks(wanted):

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -74,14 +74,14 @@ def _topic_fault(topic: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Task(InputPartition):  # type: ignore[misc]
+class Task(InputPartition):
     """Everything that one task needs: nothing else of the plan is seen where it runs."""
 
     options: Options
     range: Range
 
 
-class DefaultSource(DataSource):  # type: ignore[misc]
+class DefaultSource(DataSource):
     """`spark.read.format("rocketmq")`; Spark finds it under this name."""
 
     @classmethod
@@ -98,7 +98,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return Reader(Options.read(self.options))
 
 
-class Reader(DataSourceReader):  # type: ignore[misc]
+class Reader(DataSourceReader):
     """A batch: from the earliest message to what is the latest when it is planned."""
 
     def __init__(self, options: Options) -> None:
@@ -112,9 +112,9 @@ class Reader(DataSourceReader):  # type: ignore[misc]
         async with Reading(self._options.namesrv) as reading:
             return await reading.ranges(self._options.topics)
 
-    def read(self, partition: Task | None) -> "Iterator[pa.RecordBatch]":
+    def read(self, partition: InputPartition | None) -> "Iterator[pa.RecordBatch]":
         """The messages of one task; for an empty plan Spark makes a task of nothing."""
-        if partition is None:
+        if not isinstance(partition, Task):
             return
         # Spark looks for sources, and plans, in processes that need nothing so heavy.
         from cometmq.spark import decoding

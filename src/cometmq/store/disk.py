@@ -8,7 +8,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from errno import EAGAIN, ENXIO
 from typing import Protocol, TypeVar
 
@@ -23,35 +23,27 @@ class File(Protocol):
 
     def pread(self, size: int, offset: int) -> bytes:
         """At most `size` bytes; fewer only at the end of the file."""
-        ...
 
     def pread_now(self, size: int, offset: int) -> bytes | None:
         """These bytes if that needs no waiting for the disk; None where it would, or may."""
-        ...
 
     def pwrite(self, data: Data, offset: int) -> int:
         """Writes; how many bytes it took can be fewer (see `write_all`)."""
-        ...
 
     def next_data(self, offset: int) -> int | None:
         """The first place from `offset` on that may hold other bytes than zeros; None: nowhere."""
-        ...
 
     def allocate(self, size: int) -> None:
         """Makes the file `size` bytes long, all zeros, with the space for them taken."""
-        ...
 
     def truncate(self, size: int) -> None:
         """Makes the file `size` bytes long without taking space for what is new."""
-        ...
 
     def sync(self) -> None:
         """Returns when what was written before the call is on the disk."""
-        ...
 
     def close(self) -> None:
         """Gives the handle back, and a lock with it."""
-        ...
 
 
 class Disk(Protocol):
@@ -62,39 +54,30 @@ class Disk(Protocol):
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Opens a file that is there; with `create` an empty one, whatever was there."""
-        ...
 
     def size(self, path: str) -> int | None:
         """How long a file is; None where there is none."""
-        ...
 
     def list(self, path: str) -> list[str]:
         """The names in a folder, in order; none where there is no such folder."""
-        ...
 
     def make_folder(self, path: str) -> None:
         """Makes a folder in one that is there; one that exists is fine."""
-        ...
 
     def rename(self, old: str, new: str) -> None:
         """Gives a file another name, in the place of what had that name."""
-        ...
 
     def remove(self, path: str) -> None:
         """Removes a file."""
-        ...
 
     def sync_folder(self, path: str) -> None:
         """Returns when the names in a folder are on the disk."""
-        ...
 
     def lock(self, path: str) -> File:
         """Opens a file, made where missing, that no other process has locked; LOCKED if one has."""
-        ...
 
     def free_space(self) -> int:
         """How many bytes can still be stored."""
-        ...
 
 
 def write_all(file: File, data: Data, offset: int) -> None:
@@ -112,11 +95,8 @@ def read_file(disk: Disk, path: str) -> bytes | None:
     size = disk.size(path)
     if size is None:
         return None
-    file = disk.open(path)
-    try:
+    with closing(disk.open(path)) as file:
         return file.pread(size, 0)
-    finally:
-        file.close()
 
 
 _locked: set[tuple[int, int]] = set()

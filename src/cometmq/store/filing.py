@@ -9,6 +9,7 @@ import asyncio
 import zlib
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 
 from cometmq.kernel import entries
 from cometmq.store.disk import Disk
@@ -32,11 +33,8 @@ def crc_of(disk: Disk, file_size: int, mark: Mark) -> int:
     """CRC-32 of the record at a mark, as it lies in the log."""
     if not mark.size:
         return 0
-    file = disk.open(path_of(mark.offset - mark.offset % file_size))
-    try:
+    with closing(disk.open(path_of(mark.offset - mark.offset % file_size))) as file:
         return zlib.crc32(file.pread(mark.size, mark.offset % file_size))
-    finally:
-        file.close()
 
 
 class Filer:

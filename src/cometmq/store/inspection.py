@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -57,7 +58,9 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
         )
     found.synced = max((slot.synced for slot in slots), default=0)
     end = starts[-1] + log_size if starts else 0
-    position = next((slot for slot in slots if _is_there(disk, log_size, starts, slot)), None)
+    position = next((one for one in slots if _is_there(disk, log_size, starts, one)), None)
+    if slots and not slots[0].mark.size:
+        position = slots[0]  # nothing was filed yet
     if position is None or found.synced > end:
         raise StoreRefused(
             "the commit log is not the one that comet/position belongs to: the original may have "
@@ -90,20 +93,15 @@ def _starts(disk: Disk, folder: str, size: int, key: str) -> list[int]:
 def _is_there(disk: Disk, log_size: int, starts: list[int], slot: Position) -> bool:
     """The record before the mark lies where the slot says."""
     mark = slot.mark
-    if not mark.size:
-        return mark.end == 0
     start = mark.offset - mark.offset % log_size
     if start not in starts:
         return False
-    file = disk.open(log.path_of(start))
-    try:
+    with closing(disk.open(log.path_of(start))) as file:
         data = file.pread(mark.size, mark.offset - start)
-    finally:
-        file.close()
-    if zlib.crc32(data) == slot.crc:
-        return True
-    # A flipped bit in this very record must not lock the whole store: its store time, behind a
-    # born host of either length, tells it from any other record at the same place.
-    return any(
-        len(data) >= at + 8 and _LONG.unpack_from(data, at)[0] == mark.store_ms for at in (56, 68)
+    # One flipped bit in this very record must not lock the whole store. Its store time, behind a
+    # born host of either length, tells it from any other record that could lie at the same place.
+    time = _LONG.pack(mark.store_ms)
+    return zlib.crc32(data) == slot.crc or any(
+        data[at : at + 8] == time or zlib.crc32(data[:at] + time + data[at + 8 :]) == slot.crc
+        for at in (56, 68)
     )

@@ -8,7 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from cometmq.kernel import records
+from cometmq.kernel import headers, records
 from cometmq.store.births import make_file
 from cometmq.store.disk import Disk, File, write_all
 from cometmq.store.errors import StoreError
@@ -52,7 +52,7 @@ class Turn:
         self.begun = begun
         self.touched: list[tuple[Queue, int]] = []
         """Each queue with the number that was its next one before this turn."""
-        self.last: records.Send | None = None
+        self.last: headers.Send | None = None
         self.ends: list[int] = []
         """The next numbers of the same queues behind this turn."""
         self.mark = Mark()
@@ -230,11 +230,10 @@ class Log:
 
     def _make_ahead(self) -> None:
         """One file more than is needed is there, or on its way."""
-        newest = self.starts[-1] if self.starts else -self.file_size
-        needed = self.start_of(self.staged)
-        if self._making or newest > needed:
+        here = self.start_of(self.written.position)
+        start = self.starts[-1] + self.file_size if self.starts else here
+        if self._making or start > self.start_of(self.staged) + self.file_size:
             return
-        start = max(newest + self.file_size, needed)
         self._making = True
         self._jobs.run(
             "files",

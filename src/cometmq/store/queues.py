@@ -5,6 +5,7 @@ New entries live in a tail in memory and reach their file in batches; an idle qu
 
 import struct
 from collections.abc import Callable
+from contextlib import closing
 
 from cometmq.kernel import entries
 from cometmq.runtime.signal import Signal
@@ -115,12 +116,9 @@ class QueueFiles:
         return made
 
     def _add(self, path: str, at: int, data: bytes) -> None:
-        file = self._disk.open(path)
-        try:
+        with closing(self._disk.open(path)) as file:
             write_all(file, data, at)
             file.sync()
-        finally:
-            file.close()
 
     def _make(self, folder: str, start: int, at: int, data: bytes) -> None:
         make_folders(self._disk, folder, self._known)

@@ -1,5 +1,7 @@
 """Rebuilding: the queues as their files have them, and what the log says of them from P on."""
 
+from contextlib import closing
+
 from cometmq.kernel import entries
 from cometmq.store.births import keep_names
 from cometmq.store.disk import Disk, File, write_all
@@ -52,8 +54,7 @@ class Rebuilding:
             self.queues.setdefault(topic, {})[queue_id] = queue
 
     def _find_end(self, queue: Queue, start: int) -> bool:
-        file = self._disk.open(f"{queue.folder}/{start:020d}")
-        try:
+        with closing(self._disk.open(f"{queue.folder}/{start:020d}")) as file:
             count = self._count(file)
             if count:
                 self._clear(file, count * entries.SIZE)
@@ -61,30 +62,26 @@ class Rebuilding:
                 queue.max_offset = start // entries.SIZE + count
                 queue.tail = entries.Tail(queue.max_offset)
             return count > 0
-        finally:
-            file.close()
 
     def _find_begin(self, queue: Queue, start: int) -> None:
-        file = self._disk.open(f"{queue.folder}/{start:020d}")
-        try:
+        with closing(self._disk.open(f"{queue.folder}/{start:020d}")) as file:
             fillers = self._files.search(file, 0, is_filler)
             queue.min_offset = min(start // entries.SIZE + fillers, queue.max_offset)
             if queue.min_offset == 0:
                 queue.first_position = self._files.entry(file, 0)[0]
-        finally:
-            file.close()
 
     def _count(self, file: File) -> int:
         """How many entries of a file belong to records before the start."""
         low, total = 0, self._files.file_size // entries.SIZE
         while True:
-            low = self._files.search(file, low, self._is_before)
+            low = self._files.search(file, low, self.is_trusted)
             # A damaged entry in the middle looks like the end until one looks behind it.
-            if low + 1 >= total or not self._is_before(*self._files.entry(file, low + 1)):
+            if low + 1 >= total or not self.is_trusted(*self._files.entry(file, low + 1)):
                 return low
             low += 2
 
-    def _is_before(self, position: int, size: int) -> bool:
+    def is_trusted(self, position: int, size: int) -> bool:
+        """An entry is taken as it stands in its file only where its record lies before P."""
         return size > 0 and 0 <= position < self._start
 
     def _clear(self, file: File, end: int) -> None:

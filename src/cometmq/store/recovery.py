@@ -7,6 +7,7 @@ end are written and synced once more, and behind all ends there are zeros.
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from cometmq.kernel import records
@@ -88,8 +89,7 @@ class _Log:
         """Tells `note` of every sound record from `position` on; where the log ends."""
         while position - position % self.size in self._starts:
             start = position - position % self.size
-            file = self._disk.open(path_of(start))
-            try:
+            with closing(self._disk.open(path_of(start))) as file:
                 position, is_closed = self._walk_file(file, position, start, note)
                 if is_closed:
                     continue
@@ -97,8 +97,6 @@ class _Log:
                 if end is not None:
                     return end
                 damaged, position = position, self._next_sound(file, position + 1, start)
-            finally:
-                file.close()
             logger.error("damage in the log: %d bytes from %d on", position - damaged, damaged)
         return position
 
@@ -153,11 +151,8 @@ class _Log:
         for start in self._starts:
             if start + self.size > end:
                 first = max(end - start, 0)
-                file = self._disk.open(path_of(start))
-                try:
+                with closing(self._disk.open(path_of(start))) as file:
                     data = find_data(file, first, self.size)
-                finally:
-                    file.close()
                 found += [(start + at, block) for at, block in data]
         if not found:
             return
@@ -186,25 +181,16 @@ class _Log:
         while at < end:
             start = at - at % self.size
             count = min(CHUNK, end - at, start + self.size - at)
-            file = self._disk.open(path_of(start))
-            try:
+            with closing(self._disk.open(path_of(start))) as file:
                 data = file.pread(count, at - start)
-            finally:
-                file.close()
             self._write(at, data)
             at += count
         for start in sorted(self._zeroed):
-            file = self._disk.open(path_of(start))
-            try:
+            with closing(self._disk.open(path_of(start))) as file:
                 file.sync()
-            finally:
-                file.close()
 
     def _write(self, at: int, data: bytes) -> None:
         start = at - at % self.size
-        file = self._disk.open(path_of(start))
-        try:
+        with closing(self._disk.open(path_of(start))) as file:
             write_all(file, data, at - start)
-        finally:
-            file.close()
         self._zeroed.add(start)

@@ -1,6 +1,7 @@
 """JSON tables: one file each, with the generation before it beside it (spec 03 15.1)."""
 
 import logging
+from contextlib import closing
 
 from cometmq.protocol import fastjson
 from cometmq.store.births import NURSERY, keep_names, make_folders
@@ -42,12 +43,9 @@ class Table:
         make_folders(disk, NURSERY, self._known)
         make_folders(disk, folder, self._known)
         unfinished = f"{NURSERY}/new-{self.name.replace('/', '-')}"
-        file = disk.open(unfinished, create=True)
-        try:
+        with closing(disk.open(unfinished, create=True)) as file:
             write_all(file, content, 0)
             file.sync()
-        finally:
-            file.close()
         # A cut between the two renames leaves `.bak` alone, which `load` takes; a damaged main
         # file must not push a sound generation out of `.bak`.
         if _parses(read_file(disk, self.name) or b""):

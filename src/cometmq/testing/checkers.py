@@ -181,6 +181,7 @@ class Ledger:
         known: Callable[[QueueKey], int | None],
         ends: Callable[[QueueKey], int],
         died: float,
+        now: float,
     ) -> None:
         """Commits that are old enough survived, and none lies beyond its queue's end."""
         for key, commits in self.commits.items():
@@ -196,6 +197,8 @@ class Ledger:
                 allowed = {one.offset for one in commits[safe[-1] :]} | {end}
                 if found not in allowed:
                     raise Broken(f"{key} is at {found}, not at one of {sorted(allowed)}")
+            # Younger ones may be gone; from here on it is this one that counts.
+            commits[:] = [] if found is None else [Commit(found, now)]
 
     def check_deliveries(self, stored: list[Stored], committed: dict[QueueKey, int]) -> None:
         """Under SYNC_FLUSH nothing was shown that could be lost, and no group skipped anything."""

@@ -2,13 +2,17 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 
 import pytest
 
 from cometmq.kernel import records
-from cometmq.store import Fault, Store, StoreError, StoreRefused, StoreSettings, position
-from cometmq.store import births, recovery, syncing
+from cometmq.store import (
+    Fault,
+    Store,
+    StoreError,
+    StoreRefused,
+    StoreSettings,
+)
 from tests.unit.store.worlds import (
     HOST,
     SMALL,

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 import pytest
 
@@ -91,7 +92,7 @@ async def test_a_batch_lies_side_by_side_in_one_file() -> None:
     assert store.stage_batch(batch, store.queue("a", 0), HOST, b"") is None
     assert batch[0].position == size
     assert [one.queue_offset for one in batch] == [1, 2, 3, 4, 5]
-    assert all(one.end == two.position for one, two in zip(batch, batch[1:], strict=False))
+    assert all(one.end == two.position for one, two in pairwise(batch))
     await reaches(store, batch[-1].end)
     assert len(await bodies(store, "a", 0)) == 6
 

@@ -1,0 +1,67 @@
+"""Seven planted defects, each one function replaced: the simulation finds every one of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.simulation.runs import many
+from tests.simulation.world import run_seed
+
+DEFECTS: dict[str, tuple[str, Any]] = {
+    "a missing sync": (
+        "cometmq.store.syncing.sync_log_file",
+        lambda file: None,
+    ),
+    "a missing folder sync": (
+        "cometmq.store.births.keep_names",
+        lambda disk, folder: None,
+    ),
+    "a reply before the sync": (
+        "cometmq.broker.replying.Replies.when_synced",
+        lambda replies, connection, sends: replies.when_written(connection, sends),
+    ),
+    "a wrong truncation": (
+        "cometmq.store.recovery.truncation_point",
+        lambda stopped, synced: synced,
+    ),
+    "entries trusted that were never written": (
+        "cometmq.store.recovery.written_again_from",
+        lambda position: max(position.mark.end, position.synced),
+    ),
+    "a failed sync retried into success": (
+        "cometmq.store.syncing.GroupCommit.fail",
+        lambda commit, error: setattr(commit, "running_since", None) or commit.begin(),
+    ),
+    "synced taken at the sync's end": (
+        "cometmq.store.syncing.GroupCommit.covered",
+        lambda commit, begun: commit._log.mark,
+    ),
+}
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_planted_defect_is_found(
+    defect: str,
+    monkeypatch: pytest.MonkeyPatch,
+    say: Callable[[str], None],
+    record_property: Callable[[str, object], None],
+    soak: bool,
+) -> None:
+    name, replacement = DEFECTS[defect]
+    monkeypatch.setattr(name, replacement)
+    found = []
+    seeds = many(300, soak=soak, soaked=300)
+    for seed in seeds:
+        result = run_seed(seed)
+        if result.failure:
+            found.append(seed)
+            if len(found) == 1:
+                say(f"{defect}: seed {seed}: {result.failure[:120]}")
+            if not soak:
+                break
+    assert found, f"{defect} was not found in {len(seeds)} seeds"
+    record_property("first_seed", found[0])
+    if soak:
+        say(f"{defect}: {len(found)} of {len(seeds)} seeds")

@@ -1,0 +1,1 @@
+"""Tests of the pipeline on a real Spark."""
