@@ -5,7 +5,6 @@ import logging
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import Literal, Self
 
 from cometmq.client.membership import Membership
@@ -96,15 +95,10 @@ class Consumer:
         session = await self.session.__aenter__()
         self.version = session.clock.now_ms()
         session.scope.start(self._membership.run(), "membership")
-        session.scope.start(self._commit(), "commits")
+        session.scope.start(self._keep_committing(), "commits")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         session = self.session
         try:
             if isinstance(error, Exception) and self._current is not None:
@@ -113,6 +107,8 @@ class Consumer:
             if error is None or isinstance(error, Exception):
                 await self._membership.close()
                 await session.leave(UnregisterClient(session.client_id, consumer_group=self.group))
+            else:  # cancelled: no time for answers, but what was acknowledged is said once more
+                await self._commit()
         finally:
             self._arrived.set()
             await session.__aexit__(kind, error, trace)
@@ -166,11 +162,14 @@ class Consumer:
         """A broker does not serve us as it should: perhaps it has forgotten us."""
         self._membership.wake(routes=True)
 
-    async def _commit(self) -> None:
+    async def _keep_committing(self) -> None:
         while True:
             await asyncio.sleep(COMMIT_S)
-            for reader in self._membership.readers():
-                try:
-                    await reader.commit()
-                except CometError as error:
-                    log.info("offset of %s not committed: %s", reader.queue, error)
+            await self._commit()
+
+    async def _commit(self) -> None:
+        for reader in self._membership.readers():
+            try:
+                await reader.commit()
+            except CometError as error:
+                log.info("offset of %s not committed: %s", reader.queue, error)

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from cometmq.client.allocation import MessageQueue
@@ -108,12 +107,7 @@ class Producer:
         await self._session.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         session = self._session
         try:
             if not isinstance(error, asyncio.CancelledError):

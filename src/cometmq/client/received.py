@@ -2,7 +2,6 @@
 
 import logging
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from cometmq.kernel import records
@@ -107,12 +106,7 @@ class ReceivedMessage:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if error is None:
             await self.ack()
             return False

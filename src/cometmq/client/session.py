@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 
 from cometmq.client.errors import NotRunning
 from cometmq.client.pool import Pool
@@ -56,12 +55,7 @@ class Session:
         self.scope.start(self._beat(), "heartbeats")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._running = False
         try:
             await self.scope.__aexit__(kind, error, trace)

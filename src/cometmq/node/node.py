@@ -3,7 +3,6 @@
 import random
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Self
 
 from cometmq.broker import Broker, BrokerSettings
@@ -101,12 +100,7 @@ class Node:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self.close()
 
 

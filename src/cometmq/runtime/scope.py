@@ -6,7 +6,6 @@ repeats (design, "State machines without I/O"); a scope keeps them in the order 
 
 import asyncio
 from collections.abc import Coroutine
-from types import TracebackType
 from typing import Any, Self
 
 
@@ -59,12 +58,7 @@ class Scope:
         if interrupted is not None:
             raise interrupted
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self.close()
         if self._failure is None:
             return

@@ -2,16 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from cometmq.client import BrokerRefused, ClientError, NoRoute
 from cometmq.client.allocation import MessageQueue
 from cometmq.client.pool import Pool
-from cometmq.client.routes import MASTER, Route, Routes
-from cometmq.net import Address
+from cometmq.client.routes import MASTER, Routes
 from cometmq.protocol import (
     Command,
     GetMaxOffset,
@@ -28,20 +26,17 @@ from cometmq.runtime.chance import fresh
 GROUP = "cometmq-spark"
 """The group of our pulls. One name for all: a broker that makes no groups by itself can have it."""
 
-PULL_BATCH = 32
-"""Messages a pull asks for; the original never gives more at a time."""
-
-PIPELINE = 8
-"""Pulls under way at a time."""
+PULL_BATCH, PIPELINE = 32, 8
+"""Messages a pull asks for, of which the original gives no more, and pulls under way at a time."""
 
 CHUNK_BYTES = 8 << 20
-"""What is handed on at once: the decoder's work a call pays only with many records."""
+"""What is handed on at once: a call of the decoder pays only with many records."""
 
 ASK_S, PULL_S = 5.0, 20.0
 SUBSCRIPTION = 4
 
 PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, *(5.0,) * 12)
-"""Before each further try: a broker that is started again has a minute for it."""
+"""Before each further try of a pull: a broker that is started again has a minute for it."""
 
 EXPECTED = (
     ResponseCode.SUCCESS,
@@ -67,12 +62,16 @@ class Range:
     begin: int
     end: int
 
+    def __str__(self) -> str:
+        queue = self.queue
+        return f"{queue.topic}/{queue.broker}/{queue.queue_id}: messages {self.begin}..{self.end}"
+
 
 class Reading:
     """The connections of one driver or task; lives as long as its `async with` block."""
 
     def __init__(self, namesrv: str) -> None:
-        # Brokers ask consumers for nothing that a reader without a heartbeat could answer.
+        # A broker asks nothing of a reader that it knows by no heartbeat.
         self._pool = Pool(None, lambda command: None, lambda address: None)
         self._routes = Routes(namesrv, self._pool, fresh())
         self._scope = Scope()
@@ -81,17 +80,11 @@ class Reading:
         await self._scope.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            await self._scope.__aexit__(kind, error, trace)
-        finally:
-            self._pool.close()
-            await asyncio.sleep(0)  # sockets close in the loop's next turn
+    async def __aexit__(self, *error: object) -> None:
+        # What failed among our pulls was raised where it was waited for.
+        await self._scope.close()
+        self._pool.close()
+        await asyncio.sleep(0)  # sockets close in the loop's next turn
 
     async def ranges(self, topics: Iterable[str]) -> list[Range]:
         """Every queue of these topics that may be read and is not empty, as it is now."""
@@ -120,57 +113,49 @@ class Reading:
         within_s: float,
         expected: Sequence[int] = (ResponseCode.SUCCESS,),
     ) -> Command:
-        address = await self._address(queue)
-        answer = await self._pool.ask(address, header, within_s)
-        if answer.code not in expected:
-            what = f"{type(header).__name__} of {named(queue)} for group {GROUP!r}"
-            raise BrokerRefused(what, f"{queue.broker} at {address}", answer.code, answer.remark)
-        return answer
-
-    async def _address(self, queue: MessageQueue) -> Address:
-        """The master, or the first slave while there is none."""
-        route: Route = await self._routes.find(queue.topic)
-        addresses = route.addresses.get(queue.broker, {})
+        """Asks the master of a queue, or its first slave while there is no master."""
+        addresses = (await self._routes.find(queue.topic)).addresses.get(queue.broker)
         if not addresses:
             raise ClientError(f"broker {queue.broker!r} is in no route of {queue.topic!r} any more")
-        return addresses.get(MASTER) or addresses[min(addresses)]
+        address = addresses.get(MASTER) or addresses[min(addresses)]
+        answer = await self._pool.ask(address, header, within_s)
+        if answer.code not in expected:
+            what = f"{type(header).__name__} of {queue} as group {GROUP!r}"
+            raise BrokerRefused(what, str(address), answer.code, answer.remark)
+        return answer
 
-    async def chunks(self, wanted: Range) -> AsyncIterator[bytes]:
+    async def chunks(self, wanted: Range) -> AsyncGenerator[bytes, None]:
         """The records of a range in order, whole ones, some megabytes at a time."""
-        asked = wanted.begin
-        ahead: deque[tuple[int, asyncio.Task[tuple[int, bytes]]]] = deque()
+        asked, size = wanted.begin, 0
         bodies: list[bytes] = []
-        size = 0
+        ahead: deque[tuple[Range, asyncio.Task[tuple[int, bytes]]]] = deque()
+
+        def ask(begin: int, end: int) -> tuple[Range, asyncio.Task[tuple[int, bytes]]]:
+            part = Range(wanted.queue, begin, end)
+            return part, self._scope.start(self._pull(part), f"pull {part}")
+
         while asked < wanted.end or ahead:
             while asked < wanted.end and len(ahead) < PIPELINE:
-                until = min(asked + PULL_BATCH, wanted.end)
-                ahead.append((until, self._start(wanted.queue, asked, until)))
-                asked = until
-            until, task = ahead.popleft()
+                ahead.append(ask(asked, min(asked + PULL_BATCH, wanted.end)))
+                asked += PULL_BATCH
+            part, task = ahead.popleft()
             following, body = await task
+            if following < part.end:  # of large messages a broker gives fewer
+                ahead.appendleft(ask(following, part.end))
             bodies.append(body)
             size += len(body)
-            if following < until:  # large messages: the broker gave fewer
-                ahead.appendleft((until, self._start(wanted.queue, following, until)))
-            if size >= CHUNK_BYTES:
+            if size >= CHUNK_BYTES or not ahead:
                 yield b"".join(bodies)
                 bodies, size = [], 0
-        if bodies:
-            yield b"".join(bodies)
 
-    def _start(
-        self, queue: MessageQueue, begin: int, end: int
-    ) -> "asyncio.Task[tuple[int, bytes]]":
-        return self._scope.start(self._pull(queue, begin, end), f"pull {named(queue)} at {begin}")
-
-    async def _pull(self, queue: MessageQueue, begin: int, end: int) -> tuple[int, bytes]:
-        """Some messages from `begin` on, and the offset behind them."""
+    async def _pull(self, part: Range) -> tuple[int, bytes]:
+        """The first messages of a range, and the offset behind them."""
         header = PullMessage(
             consumer_group=GROUP,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=begin,
-            max_msg_nums=end - begin,
+            topic=part.queue.topic,
+            queue_id=part.queue.queue_id,
+            queue_offset=part.begin,
+            max_msg_nums=part.end - part.begin,
             sys_flag=SUBSCRIPTION,
             commit_offset=0,
             suspend_timeout_millis=0,
@@ -181,22 +166,25 @@ class Reading:
         why: object = None
         for pause_s in PAUSES_S:
             try:
-                answer = await self._ask(queue, header, PULL_S, EXPECTED)
+                answer = await self._ask(part.queue, header, PULL_S, EXPECTED)
             except BrokerRefused:
                 raise
             except CometError as error:
                 why = error
-                await self._refresh(queue.topic)
+                await self._refresh(part.queue.topic)
             else:
-                told = PullAnswer.read(answer.fields)
-                if answer.code == ResponseCode.SUCCESS:
-                    return _following(queue, begin, end, told), answer.body
-                _check_kept(queue, begin, told)
-                why = f"code {answer.code}, {answer.remark}"
+                if answer.code in (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE):
+                    why = f"code {answer.code}, {answer.remark}"
+                else:
+                    told = PullAnswer.read(answer.fields)
+                    _check(part, told, found=answer.code == ResponseCode.SUCCESS)
+                    if answer.code == ResponseCode.SUCCESS:
+                        return told.next_begin_offset, answer.body
+                    why = f"code {answer.code}, {answer.remark}"
             await asyncio.sleep(pause_s)
         raise ClientError(
-            f"offsets {begin} to {end - 1} of {named(queue)} could not be read, {len(PAUSES_S)} "
-            f"tries in {sum(PAUSES_S):.0f} s, the last: {why}; look at the broker, then run it again"
+            f"{part} could not be read, {len(PAUSES_S)} tries in {sum(PAUSES_S):.0f} s, the last: "
+            f"{why}; look at the broker, then run it again"
         )
 
     async def _refresh(self, topic: str) -> None:
@@ -206,26 +194,17 @@ class Reading:
             pass  # the route that we have is the best there is
 
 
-def named(queue: MessageQueue) -> str:
-    """A queue in a text."""
-    return f"{queue.topic}/{queue.broker}/{queue.queue_id}"
-
-
-def _following(queue: MessageQueue, begin: int, end: int, told: PullAnswer) -> int:
-    if told.offset_delta or not begin < told.next_begin_offset <= end:
-        raise ClientError(
-            f"{named(queue)}: asked for offsets {begin} to {end - 1}, the broker goes on at "
-            f"{told.next_begin_offset}, shifted by {told.offset_delta or 0}; static topics are not "
-            "built yet"
-        )
-    return told.next_begin_offset
-
-
-def _check_kept(queue: MessageQueue, begin: int, told: PullAnswer) -> None:
-    if told.min_offset > begin:
+def _check(part: Range, told: PullAnswer, *, found: bool) -> None:
+    """What an answer must say for the range to go on with it, or to be asked for again."""
+    if not found and told.min_offset > part.begin:
         raise DataLost(
-            f"{named(queue)}: messages {begin}..{told.min_offset - 1} ({told.min_offset - begin}) "
-            "are gone: deleted by retention before they were read; run it again to read the rest"
+            f"[PIPE_DATA_LOSS] {part} cannot be read whole: up to {told.min_offset} they are gone, "
+            "deleted by retention before they were read; run it again to read what is left"
+        )
+    if found and (told.offset_delta or not part.begin < told.next_begin_offset <= part.end):
+        raise ClientError(
+            f"{part} asked for, the broker goes on at {told.next_begin_offset}, shifted by "
+            f"{told.offset_delta or 0}: static topics are not built yet"
         )
 
 

@@ -50,7 +50,6 @@ class Filer:
         position: PositionFile,
         jobs: Jobs,
         settings: StoreSettings,
-        *,
         on_failed: Callable[[str], None],
     ) -> None:
         self._disk = disk

@@ -77,7 +77,6 @@ class Log:
         mark: Mark,
         end: int,
         starts: list[int],
-        *,
         on_written: Callable[[Turn], None],
         on_fault: Callable[[Fault, bool], None],
     ) -> None:

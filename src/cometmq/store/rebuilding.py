@@ -3,7 +3,7 @@
 from contextlib import closing
 
 from cometmq.kernel import entries
-from cometmq.store.births import keep_names
+from cometmq.store import births
 from cometmq.store.disk import Disk, File, write_all
 from cometmq.store.log import logger
 from cometmq.store.queues import FILLER, Queue, QueueFiles, is_filler
@@ -48,7 +48,7 @@ class Rebuilding:
         while starts and not self._find_end(queue, starts[-1]):
             # The file would hold nothing: its entries come again from the log.
             self._disk.remove(f"{queue.folder}/{starts.pop():020d}")
-            keep_names(self._disk, queue.folder)
+            births.keep_names(self._disk, queue.folder)
         if starts:
             self._find_begin(queue, starts[0])
             self.queues.setdefault(topic, {})[queue_id] = queue

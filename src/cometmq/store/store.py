@@ -60,47 +60,43 @@ class Store:
         self._clock = clock
         self._lock = opened.lock
         self._loop = asyncio.get_running_loop()
-        self._jobs = Jobs(threads)
+        self._jobs = jobs = Jobs(threads)
         self._queues = found.queues
         self._store_ms = found.mark.store_ms
         self._not_ready: str | None = None
         self._busy_s = settings.os_page_cache_busy_time_out_mills / 1000
         self._is_closed = False
-        self._log = Log(
+        self._log = log = Log(
             disk,
             settings,
-            self._jobs,
+            jobs,
             found.mark,
             found.end,
             found.starts,
-            on_written=self._on_written,
-            on_fault=self._on_rejected,
+            self._on_written,
+            self._on_fault,
         )
-        self._commit = GroupCommit(
-            self._log,
-            self._jobs,
-            settings,
-            on_synced=self._on_synced,
-            on_failed=self._on_sync_failed,
+        self._commit = commit = GroupCommit(
+            log, jobs, settings, self._on_synced, self._on_sync_failed
         )
-        self.written = self._log.written
-        self.synced = self._commit.synced
+        self.written = log.written
+        self.synced = commit.synced
         promised = self.synced if settings.is_sync else self.written
-        self._publisher = Publisher(promised, found.mark)
-        self.visible: Watermark = self._publisher.visible
+        self._publisher = publisher = Publisher(promised, found.mark)
+        self.visible: Watermark = publisher.visible
         self._position = found.position
         self._filer = Filer(
             disk,
-            self._log,
-            self._commit,
-            self._publisher,
+            log,
+            commit,
+            publisher,
             found.files,
             found.position,
-            self._jobs,
+            jobs,
             settings,
-            on_failed=self._on_failed,
+            self._on_failed,
         )
-        self._reader = Reader(disk, self._log, self.visible, self._jobs, settings)
+        self._reader = Reader(disk, log, self.visible, jobs, settings)
 
     @classmethod
     async def open(
@@ -253,7 +249,7 @@ class Store:
         self._publisher.publish()
         self._filer.want()
 
-    def _on_rejected(self, fault: Fault, for_good: bool) -> None:
+    def _on_fault(self, fault: Fault, for_good: bool) -> None:
         if for_good:
             self._on_failed(fault.why)
         else:

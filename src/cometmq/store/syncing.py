@@ -35,7 +35,6 @@ class GroupCommit:
         log: Log,
         jobs: Jobs,
         settings: StoreSettings,
-        *,
         on_synced: Callable[[], None],
         on_failed: Callable[[str], None],
     ) -> None:

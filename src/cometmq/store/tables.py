@@ -4,7 +4,8 @@ import logging
 from contextlib import closing
 
 from cometmq.protocol import fastjson
-from cometmq.store.births import NURSERY, keep_names, make_folders
+from cometmq.store import births
+from cometmq.store.births import NURSERY, make_folders
 from cometmq.store.disk import Disk, read_file, write_all
 from cometmq.store.errors import StoreRefused
 
@@ -51,7 +52,7 @@ class Table:
         if _parses(read_file(disk, self.name) or b""):
             disk.rename(self.name, f"{self.name}.bak")
         disk.rename(unfinished, self.name)
-        keep_names(disk, folder)
+        births.keep_names(disk, folder)
 
 
 def _parses(content: bytes) -> bool:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 from cometmq import node
@@ -171,12 +170,7 @@ class Node:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self.close()
 
     def producer(self, group: str = "test-producer", **more: Any) -> Producer:
