@@ -24,7 +24,7 @@ def extensions() -> list[Extension]:
     except ImportError:
         return []
     checked = os.environ.get("COMETMQ_SANITIZE") == "1"
-    return cythonize(
+    made: list[Extension] = cythonize(
         [
             Extension(
                 f"cometmq.kernel.fast.{module}",
@@ -33,7 +33,6 @@ def extensions() -> list[Extension]:
                 libraries=["z"] if module == "records" else [],
                 extra_compile_args=SANITIZE if checked else [],
                 extra_link_args=SANITIZE[:1] if checked else [],
-                optional=not checked,
             )
             for module in MODULES
         ],
@@ -47,6 +46,9 @@ def extensions() -> list[Extension]:
             "initializedcheck": False,
         },
     )
+    for each in made:  # cythonize makes new ones of them, and forgets this
+        each.optional = not checked
+    return made
 
 
 setup(ext_modules=extensions())

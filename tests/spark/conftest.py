@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one, on the Java from PyPI, with all it writes apart."""
+"""One Spark session for all tests, on the Java from PyPI, with all that it writes apart."""
 
 import os
 from collections.abc import Iterator

@@ -1,6 +1,8 @@
 """Messages of every kind sent to a broker, each with the row that a reader has to get for it."""
 
 import asyncio
+import itertools
+import socket
 import zlib
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,6 +84,8 @@ class _Sender:
         """The row of one stored message."""
         pairs: dict[str, str] = known["properties"]
         stored: bytes = known.pop("stored")
+        hosts = [self.channel.local.packed(), self.address.packed()]
+        wide = (len(hosts[0]) == 20) << 4 | (len(hosts[1]) == 20) << 5
         length = len(properties.encode(pairs))
         assert (queue, offset) not in self.sent.rows
         self.sent.rows[queue, offset] = {
@@ -95,7 +99,6 @@ class _Sender:
             "tags": pairs.get("TAGS"),
             "keys": pairs.get("KEYS"),
             "flag": 0,
-            "sysFlag": 0,
             "reconsumeTimes": 0,
             "bornTimestamp": born_ms,
             "deliverTimestamp": None,
@@ -103,8 +106,9 @@ class _Sender:
             "storeHost": str(self.address),
             "bodyCrc": zlib.crc32(stored) & 0x7FFFFFFF,
             "preparedTransactionOffset": 0,
-            "storeSize": size_of(len(self.sent.topic), len(stored), length, 8, 8),
+            "storeSize": size_of(len(self.sent.topic), len(stored), length, *map(len, hosts)),
             **known,
+            "sysFlag": known.get("sysFlag", 0) | wide,
         }
 
     async def batch(self, first: int) -> None:
@@ -151,29 +155,38 @@ class _Sender:
         self.expect(queue, offset, place, born_ms, **row)
 
 
-async def send_all(namesrv: str, broker: str, topic: str, count: int) -> Sent:
-    """Makes the topic and sends `count` messages to it, the last of them one by one."""
-    address = Address.parse(broker)
+async def send_all(
+    namesrv: str, broker: str, topic: str, count: int, *, also: tuple[str, ...] = ()
+) -> Sent:
+    """Makes the topic and sends `count` messages to it, the last of them one by one.
+
+    They go in turn to the broker's address and to others that are its own `also`.
+    """
     sent = Sent(topic)
-    channel = await Channel.open(LocalNetwork(), address, lambda command: None)
+    channels = [
+        await Channel.open(LocalNetwork(), Address.parse(where), lambda command: None)
+        for where in (broker, *also)
+    ]
     try:
         kind = TopicFilterType.SINGLE_TAG
         made = UpdateAndCreateTopic(topic, "TBW102", QUEUES, QUEUES, 6, kind)
-        answer = await channel.ask(Command.request(made, b""), 10)
+        answer = await channels[0].ask(Command.request(made, b""), 10)
         assert answer.code == 0, answer.remark
         name = await _broker_of(namesrv, topic)
-        sender = _Sender(channel, name, address, sent, asyncio.Semaphore(IN_FLIGHT))
-        batched = count - SINGLES
-        await asyncio.gather(*(sender.batch(first) for first in range(0, batched, BATCH)))
-        await asyncio.gather(*(sender.single(number) for number in range(batched, count)))
+        room = asyncio.Semaphore(IN_FLIGHT)
+        senders = [_Sender(one, name, Address.parse(broker), sent, room) for one in channels]
+        turn, batched = itertools.cycle(senders), count - SINGLES
+        await asyncio.gather(*(next(turn).batch(first) for first in range(0, batched, BATCH)))
+        await asyncio.gather(*(next(turn).single(number) for number in range(batched, count)))
     finally:
-        channel.close()
+        for channel in channels:
+            channel.close()
     assert len(sent.rows) == count
     return sent
 
 
 async def _broker_of(namesrv: str, topic: str) -> str:
-    """The broker's name, once the name server knows the topic: the original tells it a bit later."""
+    """The broker's name, once the name server knows the topic: the original tells it later."""
     pool = Pool(None, lambda command: None, lambda address: None)
     routes = Routes(namesrv, pool, fresh())
     try:
@@ -185,6 +198,16 @@ async def _broker_of(namesrv: str, topic: str) -> str:
                     await asyncio.sleep(0.05)
     finally:
         pool.close()
+
+
+def has_ipv6() -> bool:
+    """Can this machine listen on its own IPv6 address?"""
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError:
+            return False
+    return True
 
 
 def check(rows: list[Row], sent: Sent) -> None:

@@ -35,23 +35,18 @@ class Transport(Protocol):
 
     def write(self, data: bytes) -> None:
         """Queues bytes; never blocks. After the end of the connection it does nothing."""
-        ...
 
     def close(self) -> None:
         """Ends the connection when what was written has left."""
-        ...
 
     def abort(self) -> None:
         """Ends the connection at once; what was not sent is lost."""
-        ...
 
     def pause_reading(self) -> None:
         """Stops `received` until reading is resumed."""
-        ...
 
     def resume_reading(self) -> None:
         """Lets bytes come again."""
-        ...
 
 
 class Receiver(Protocol):
@@ -59,19 +54,15 @@ class Receiver(Protocol):
 
     def received(self, data: bytes) -> None:
         """Some bytes have come."""
-        ...
 
     def closed(self, error: Exception | None) -> None:
         """The connection has ended; nothing comes after this."""
-        ...
 
     def pause_writing(self) -> None:
         """The peer does not take what we write: what is queued is beyond the high-water mark."""
-        ...
 
     def resume_writing(self) -> None:
         """The peer has taken what was queued."""
-        ...
 
 
 Accept = Callable[[Transport], Receiver]
@@ -84,7 +75,6 @@ class Listener(Protocol):
 
     def close(self) -> None:
         """Takes no further connections; those that exist live on."""
-        ...
 
 
 class Network(Protocol):
@@ -92,8 +82,6 @@ class Network(Protocol):
 
     async def listen(self, host: str, port: int, accept: Accept) -> Listener:
         """Listens; port 0 takes a free one. Raises OSError where that cannot be."""
-        ...
 
     async def connect(self, host: str, port: int, accept: Accept) -> Transport:
         """Connects; raises OSError where nobody answers. The caller bounds the time."""
-        ...

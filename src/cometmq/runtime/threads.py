@@ -13,11 +13,9 @@ class Threads(Protocol):
 
     def run(self, lane: str, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Does `work` off the loop; its result or exception comes back on the loop."""
-        ...
 
     def close(self) -> None:
         """Waits for what was handed over and ends the threads."""
-        ...
 
 
 class LocalThreads:

@@ -54,7 +54,6 @@ class On(Protocol):
 
     def watch(self, tell: Callable[[object], None]) -> Callable[[], None]:
         """Calls `tell` when it comes, later and perhaps more than once; the result ends that."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

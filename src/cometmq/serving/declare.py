@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from cometmq.protocol import RequestHeader
@@ -29,31 +30,17 @@ ADMIN = Permission("admin")
 
 
 class Pub:
-    """The right to send."""
+    """The right to send: to the topic, or as the group, that a field of the header names."""
 
-    @staticmethod
-    def topic(field: str) -> Permission:
-        """To the topic that this field names."""
-        return Permission("pub", "topic", field)
-
-    @staticmethod
-    def group(field: str) -> Permission:
-        """As the group that this field names."""
-        return Permission("pub", "group", field)
+    topic = staticmethod(partial(Permission, "pub", "topic"))
+    group = staticmethod(partial(Permission, "pub", "group"))
 
 
 class Sub:
-    """The right to consume."""
+    """The right to consume, likewise."""
 
-    @staticmethod
-    def topic(field: str) -> Permission:
-        """From the topic that this field names."""
-        return Permission("sub", "topic", field)
-
-    @staticmethod
-    def group(field: str) -> Permission:
-        """As the group that this field names."""
-        return Permission("sub", "group", field)
+    topic = staticmethod(partial(Permission, "sub", "topic"))
+    group = staticmethod(partial(Permission, "sub", "group"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,22 +32,17 @@ V1, V2 = 0xDAA320A7, 0xDAA320AB
 _NO_BODY = 91
 """The shortest record: V1, IPv4, no body, no topic, no properties (spec 03 ch. 3.1)."""
 
-_HEAD = np.dtype(
-    [
-        ("storeSize", ">i4"),
-        ("magic", ">u4"),
-        ("bodyCrc", ">u4"),
-        ("queueId", ">i4"),
-        ("flag", ">i4"),
-        ("queueOffset", ">i8"),
-        ("physicalOffset", ">i8"),
-        ("sysFlag", ">i4"),
-        ("bornTimestamp", ">i8"),
-    ]
+
+def _layout(fields: str) -> np.dtype[Any]:
+    """Numbers that lie one behind the other, high byte first, as "name:type ..."."""
+    return np.dtype([(name, f">{kind}") for name, kind in (f.split(":") for f in fields.split())])
+
+
+_HEAD = _layout(
+    "storeSize:i4 magic:u4 bodyCrc:u4 queueId:i4 flag:i4 queueOffset:i8 physicalOffset:i8 "
+    "sysFlag:i4 bornTimestamp:i8"
 )
-_MIDDLE = np.dtype(
-    [("reconsumeTimes", ">i4"), ("preparedTransactionOffset", ">i8"), ("length", ">i4")]
-)
+_MIDDLE = _layout("reconsumeTimes:i4 preparedTransactionOffset:i8 length:i4")
 _WIDE = 20
 _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), "<u2")
 

@@ -63,8 +63,7 @@ class Range:
     end: int
 
     def __str__(self) -> str:
-        queue = self.queue
-        return f"{queue.topic}/{queue.broker}/{queue.queue_id}: messages {self.begin}..{self.end}"
+        return f"{'/'.join(map(str, self.queue))}: messages {self.begin}..{self.end - 1}"
 
 
 class Reading:
@@ -80,11 +79,12 @@ class Reading:
         await self._scope.__aenter__()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
-        # What failed among our pulls was raised where it was waited for.
-        await self._scope.close()
-        self._pool.close()
-        await asyncio.sleep(0)  # sockets close in the loop's next turn
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            await self._scope.__aexit__(kind, error, trace)
+        finally:
+            self._pool.close()
+            await asyncio.sleep(0)  # sockets close in the loop's next turn
 
     async def ranges(self, topics: Iterable[str]) -> list[Range]:
         """Every queue of these topics that may be read and is not empty, as it is now."""
@@ -120,7 +120,7 @@ class Reading:
         address = addresses.get(MASTER) or addresses[min(addresses)]
         answer = await self._pool.ask(address, header, within_s)
         if answer.code not in expected:
-            what = f"{type(header).__name__} of {queue} as group {GROUP!r}"
+            what = f"{type(header).__name__} of {'/'.join(map(str, queue))} as group {GROUP!r}"
             raise BrokerRefused(what, str(address), answer.code, answer.remark)
         return answer
 
@@ -173,14 +173,11 @@ class Reading:
                 why = error
                 await self._refresh(part.queue.topic)
             else:
-                if answer.code in (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE):
-                    why = f"code {answer.code}, {answer.remark}"
-                else:
-                    told = PullAnswer.read(answer.fields)
-                    _check(part, told, found=answer.code == ResponseCode.SUCCESS)
-                    if answer.code == ResponseCode.SUCCESS:
-                        return told.next_begin_offset, answer.body
-                    why = f"code {answer.code}, {answer.remark}"
+                if answer.code == ResponseCode.SUCCESS:
+                    return _following(part, PullAnswer.read(answer.fields)), answer.body
+                why = f"code {answer.code}, {answer.remark}"
+                if "minOffset" in answer.fields:
+                    _check_kept(part, PullAnswer.read(answer.fields))
             await asyncio.sleep(pause_s)
         raise ClientError(
             f"{part} could not be read, {len(PAUSES_S)} tries in {sum(PAUSES_S):.0f} s, the last: "
@@ -194,17 +191,20 @@ class Reading:
             pass  # the route that we have is the best there is
 
 
-def _check(part: Range, told: PullAnswer, *, found: bool) -> None:
-    """What an answer must say for the range to go on with it, or to be asked for again."""
-    if not found and told.min_offset > part.begin:
-        raise DataLost(
-            f"[PIPE_DATA_LOSS] {part} cannot be read whole: up to {told.min_offset} they are gone, "
-            "deleted by retention before they were read; run it again to read what is left"
-        )
-    if found and (told.offset_delta or not part.begin < told.next_begin_offset <= part.end):
+def _following(part: Range, told: PullAnswer) -> int:
+    if told.offset_delta or not part.begin < told.next_begin_offset <= part.end:
         raise ClientError(
             f"{part} asked for, the broker goes on at {told.next_begin_offset}, shifted by "
             f"{told.offset_delta or 0}: static topics are not built yet"
+        )
+    return told.next_begin_offset
+
+
+def _check_kept(part: Range, told: PullAnswer) -> None:
+    if told.min_offset > part.begin:
+        raise DataLost(
+            f"[PIPE_DATA_LOSS] {part} are not all there: those before {told.min_offset} were "
+            "deleted by retention before they were read; run it again to read what is left"
         )
 
 

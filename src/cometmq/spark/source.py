@@ -17,6 +17,12 @@ from cometmq.spark.reading import Range, Reading, pulled
 if TYPE_CHECKING:
     import pyarrow as pa
 
+KNOWN = {
+    "namesrv": "the name servers, as '127.0.0.1:9876' or several parted by ';'",
+    "topics": "one topic, or several parted by commas",
+    "columns": "some of the columns, parted by commas; without it there are all",
+}
+
 
 @dataclass(frozen=True)
 class Options:
@@ -29,47 +35,37 @@ class Options:
     @classmethod
     def read(cls, given: Mapping[str, str]) -> "Options":
         """Reads Spark's options; BadSetting names all that is wrong with them at once."""
-        values = {name.lower(): value for name, value in given.items()}
+        values = {"columns": ",".join(COLUMNS)} | {one.lower(): given[one] for one in given}
+        listed = {one: _listed(values.get(one, "")) for one in KNOWN}
+        topics, columns = listed["topics"], listed["columns"]
         faults = [
-            f"option {name!r} is not known; this source takes namesrv, topics and columns"
-            for name in given
-            if name.lower() not in ("namesrv", "topics", "columns")
-        ]
-        namesrv = values.get("namesrv", "")
-        if not namesrv.strip():
-            faults.append("option 'namesrv' is missing; write it as '127.0.0.1:9876'")
-        topics = _listed(values.get("topics", ""))
-        if not topics:
-            faults.append("option 'topics' is missing; name one topic, or several with commas")
-        faults += [fault for topic in topics if (fault := _topic_fault(topic))]
-        columns = _listed(values["columns"]) if "columns" in values else tuple(COLUMNS)
-        faults += [
-            f"option 'columns': there is no {name!r}; there are {', '.join(COLUMNS)}"
-            for name in columns
-            if name not in COLUMNS
-        ]
-        if not columns:
-            faults.append("option 'columns' names none; leave it out to have all of them")
-        faults += [
-            f"option {option!r} names {name!r} twice"
-            for option, listed in (("topics", topics), ("columns", columns))
-            for name in dict.fromkeys(listed)
-            if listed.count(name) > 1
+            *(f"{one!r} is not known here" for one in values if one not in KNOWN),
+            *(f"{one!r} is missing: {KNOWN[one]}" for one in KNOWN if not listed[one]),
+            *(fault for topic in topics if (fault := _topic_fault(topic))),
+            *(f"there is no column {one!r}" for one in columns if one not in COLUMNS),
+            *(f"{one!r} names something twice" for one in KNOWN if _repeats(listed[one])),
         ]
         if faults:
-            raise BadSetting("; ".join(faults))
-        return cls(namesrv, topics, tuple(name for name in COLUMNS if name in columns))
+            raise BadSetting(
+                f"[PIPE_OPTION_VALUE] {'; '.join(faults)}. Options are {', '.join(KNOWN)}; columns "
+                f"are {', '.join(COLUMNS)}"
+            )
+        return cls(values["namesrv"], topics, tuple(one for one in COLUMNS if one in columns))
 
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _repeats(listed: tuple[str, ...]) -> bool:
+    return len(set(listed)) < len(listed)
+
+
 def _topic_fault(topic: str) -> str | None:
     if fault := names.topic_fault(topic):
-        return f"option 'topics', {topic!r}: {fault}"
+        return f"topic {topic!r}: {fault}"
     if names.is_system_topic(topic) or topic.startswith((names.RETRY, names.DLQ)):
-        return f"option 'topics': {topic!r} is of the system; reading such topics is not built yet"
+        return f"topic {topic!r} is one of the system, and reading those is not built yet"
     return None
 
 
@@ -117,7 +113,7 @@ class Reader(DataSourceReader):
         if not isinstance(partition, Task):
             return
         # Spark looks for sources, and plans, in processes that need nothing so heavy.
-        from cometmq.spark import decoding
+        from cometmq.spark import decoder
 
         _freeze()
         options, wanted = partition.options, partition.range
@@ -125,7 +121,7 @@ class Reader(DataSourceReader):
             chunks = pulled(options.namesrv, wanted)
             try:
                 while data := runner.run(_next(chunks)):
-                    yield from decoding.batches(data, wanted.queue.broker, options.columns)
+                    yield from decoder.batches(data, wanted.queue.broker, options.columns)
             finally:
                 runner.run(chunks.aclose())
 

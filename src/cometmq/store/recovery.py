@@ -22,6 +22,7 @@ from cometmq.store.rebuilding import Rebuilding, Walked, find_data
 from cometmq.store.settings import StoreSettings
 
 CHUNK = 1 << 20
+SECTOR = 512
 _MAGICS = b"\xda\xa3\x20"
 """How the magic of a record of either version begins."""
 
@@ -48,6 +49,18 @@ def truncation_point(stopped: int, synced: int) -> int | None:
     """Where the log ends, if its sound records end at `stopped`. None: that is damage below what
     was on the disk for certain; nothing is cut there, the log goes on behind it."""
     return stopped if stopped >= synced else None
+
+
+def is_whole(data: bytes, at: int, position: int) -> bool:
+    """A record that was perhaps never synced has all its bytes. The CRC is only of its body: where
+    the power cut took sectors of topic or properties, zeros are left, as were there before."""
+    record = records.decode(data, at)
+    properties = record.properties
+    first_sector = -(position + record.size - len(properties)) % SECTOR
+    # We end properties with 0x02, and a topic has no zeros. A zero that a client put into its own
+    # properties would have to lie at the very start of a sector to be taken for a loss.
+    is_ended = not properties or properties[-1] == 2
+    return is_ended and "\0" not in record.topic and 0 not in properties[first_sector::SECTOR]
 
 
 def recover(disk: Disk, settings: StoreSettings, found: Directory) -> Recovered:
@@ -81,9 +94,17 @@ class _Log:
         self._starts = found.starts
         self._synced = found.synced
         self.size = size
-        self.last: Mark | None = None
+        self._last: Walked | None = None
         self._zeroed: set[int] = set()
         """Files that were changed and not synced yet."""
+
+    @property
+    def last(self) -> Mark | None:
+        """The last sound record that was walked."""
+        if self._last is None:
+            return None
+        where, length, *_, store_ms, _ = self._last
+        return Mark(where + length, where, length, store_ms)
 
     def walk(self, position: int, note: Callable[[Walked], None]) -> int:
         """Tells `note` of every sound record from `position` on; where the log ends."""
@@ -110,10 +131,11 @@ class _Log:
             data = file.pread(min(size, end - position), position - start)
             walked, at, stop = records.walk(data, 0, position, end)
             for one in walked:
+                where, length = one[:2]
+                if where + length > self._synced and not is_whole(data, where - position, where):
+                    return where, False
                 note(one)
-            if walked:
-                where, length, *_, store_ms, _ = walked[-1]
-                self.last = Mark(where + length, where, length, store_ms)
+                self._last = one
             position += at
             if stop == records.BLANK:
                 return end, True

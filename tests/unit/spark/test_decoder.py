@@ -16,17 +16,17 @@ from tests.unit.kernel.test_records import STORES, golden, log_of
 pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
-from cometmq.spark import decoding  # noqa: E402
+from cometmq.spark import decoder  # noqa: E402
 from cometmq.spark.columns import COLUMNS  # noqa: E402
 
 NARROW, WIDE = b"\x7f\0\0\1\0\0\x1f\x90", bytes(15) + b"\1" + b"\0\0\x1f\x90"
 
 
 def decoded(data: bytes, *columns: str) -> list[Row]:
-    batches = list(decoding.batches(data, "broker-a", columns or tuple(COLUMNS)))
+    batches = list(decoder.batches(data, "broker-a", columns or tuple(COLUMNS)))
     for batch in batches:
         batch.validate(full=True)
-        assert batch.schema.equals(decoding.schema(columns or tuple(COLUMNS)))
+        assert batch.schema.equals(decoder.schema(columns or tuple(COLUMNS)))
     return rows_of(batches)
 
 
@@ -174,16 +174,16 @@ def test_a_body_that_is_empty_once_decompressed_is_empty_and_not_null() -> None:
 def test_bodies_that_grow_as_they_are_decompressed_do_not_come_in_one_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(decoding, "MOST_INFLATED", 4000)
+    monkeypatch.setattr(decoder, "MOST_INFLATED", 4000)
     bodies = [bytes([number]) * 600 for number in range(10)]
     data = b"".join(encode(record(zlib.compress(one), sys_flag=ZIPPED)) for one in bodies)
-    batches = list(decoding.batches(data, "b", ("queueId", "value")))
+    batches = list(decoder.batches(data, "b", ("queueId", "value")))
     assert [batch.num_rows for batch in batches] == [1] * 10
     assert [row["value"] for row in rows_of(batches)] == bodies
 
 
 def test_a_body_that_is_too_large_or_damaged_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "MOST_INFLATED", 4000)
+    monkeypatch.setattr(decoder, "MOST_INFLATED", 4000)
     for body in (zlib.compress(bytes(5000)), b"no zlib"):
         data = encode(record(body, sys_flag=ZIPPED, queue_id=3, queue_offset=17))
         with pytest.raises(Malformed, match="queue 3, offset 17"):
@@ -197,10 +197,10 @@ def test_an_inner_batch_is_refused_by_name() -> None:
 
 
 def test_batches_are_cut_by_rows_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "MOST_ROWS", 4)
-    monkeypatch.setattr(decoding, "MOST_BYTES", 1000)
+    monkeypatch.setattr(decoder, "MOST_ROWS", 4)
+    monkeypatch.setattr(decoder, "MOST_BYTES", 1000)
     made = [record(bytes(size), queue_offset=at) for at, size in enumerate([1] * 9 + [5000, 1, 1])]
-    batches = list(decoding.batches(b"".join(map(encode, made)), "b", ("queueOffset",)))
+    batches = list(decoder.batches(b"".join(map(encode, made)), "b", ("queueOffset",)))
     assert [batch.num_rows for batch in batches] == [4, 4, 1, 1, 2]
     assert [row["queueOffset"] for row in rows_of(batches)] == list(range(12))
 
@@ -210,8 +210,8 @@ def test_on_plain_records_nothing_looks_at_single_messages(monkeypatch: pytest.M
     def looked(*_: object) -> None:
         raise AssertionError("a message was looked at alone")
 
-    monkeypatch.setattr(decoding, "decompress", looked)
-    monkeypatch.setattr(decoding, "_mended", looked)
+    monkeypatch.setattr(decoder, "decompress", looked)
+    monkeypatch.setattr(decoder, "_mended", looked)
     text = b"KEYS\1a b\2WAIT\1true\2TAGS\1t\2WAIT\1true\2UNIQ_KEY\1u\2"
     data = encode(record(bytes(1000), text)) * 3000
     assert len(decoded(data)) == 3000
