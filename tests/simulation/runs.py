@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 
 from cometmq import kernel
 from tests.processes import ROOT
@@ -61,7 +60,7 @@ def other_kernel() -> str:
 def main() -> None:
     """Runs the seeds of the command line, one result a line."""
     for seed in sys.argv[1:]:
-        sys.stdout.write(json.dumps(asdict(run_seed(int(seed)))) + "\n")
+        sys.stdout.write(json.dumps(vars(run_seed(int(seed)))) + "\n")
         sys.stdout.flush()
 
 

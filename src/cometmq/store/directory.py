@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from cometmq.store import births, position
 from cometmq.store.disk import Disk, File, write_all
 from cometmq.store.errors import StoreError, StoreRefused, Trouble
-from cometmq.store.inspection import inspect
+from cometmq.store.inspection import Directory, inspect
 from cometmq.store.log import FOLDER as LOG
 from cometmq.store.log import path_of
 from cometmq.store.queues import FOLDER as QUEUES
@@ -35,12 +35,15 @@ def take(disk: Disk, settings: StoreSettings) -> Opened:
         if lock.pread(5, 0) != b"lock":
             write_all(lock, b"lock", 0)
         births.make_folders(disk, births.NURSERY, set())
+        was_in_use = disk.size(ABORT) is not None
         # From here on the directory needs recovery, whoever opens it next.
         births.write_file(disk, ABORT, str(disk.process_id).encode())
         if found.position is None:
             for folder in (LOG, QUEUES, CONFIG):
                 births.make_folders(disk, folder, set())
             position.create(disk)
+        if was_in_use:
+            _keep_all_names(disk, found)
         return Opened(recover(disk, settings, found), lock)
     except BaseException:
         lock.close()
@@ -54,6 +57,15 @@ def leave(disk: Disk, unused: list[int]) -> None:
     births.keep_names(disk, LOG)
     disk.remove(ABORT)
     births.keep_names(disk, "")
+
+
+def _keep_all_names(disk: Disk, found: Directory) -> None:
+    """A process that was killed may have named files and not made the names durable. They are
+    there now, but a power cut would take them with all that is promised from here on."""
+    topics = [f"{QUEUES}/{topic}" for topic in found.queues]
+    queues = [f"{QUEUES}/{topic}/{one}" for topic, ids in found.queues.items() for one in ids]
+    for folder in (births.NURSERY, LOG, CONFIG, QUEUES, *topics, *queues):
+        births.keep_names(disk, folder)
 
 
 def _lock(disk: Disk) -> File:

@@ -94,14 +94,22 @@ class PositionFile:
     @classmethod
     def open(cls, disk: Disk, last: Position) -> "PositionFile":
         """Goes on from the slot that was found."""
-        return cls(disk, disk.open(POSITION), last)
+        file = disk.open(POSITION)
+        # It may be in the page cache only, if the last process was killed or its sync failed: the
+        # other slot is not given up for that.
+        found = cls(disk, file, last)
+        found._write(last)
+        return found
 
     def advance(self, position: Position) -> None:
         """Writes the next slot and then the checkpoint; each is on the disk before the next."""
-        write_all(self._file, position.pack(), position.number % 2 * SLOT_SIZE)
-        self._file.sync()
+        self._write(position)
         self.last = position
         write_checkpoint(self._disk, position.mark)
+
+    def _write(self, position: Position) -> None:
+        write_all(self._file, position.pack(), position.number % 2 * SLOT_SIZE)
+        self._file.sync()
 
     def close(self) -> None:
         """Gives the handle back."""

@@ -113,7 +113,7 @@ class Store:
         if not settings.is_sync:
             logger.warning(
                 "flushDiskType=ASYNC_FLUSH: a power cut loses what was answered in the last %d ms, "
-                "and in the time that one sync takes",
+                "and while the syncs before and for it ran",
                 settings.flush_interval_commit_log,
             )
         return cls(settings, opened, disk=disk, threads=threads, clock=clock, store_host=store_host)

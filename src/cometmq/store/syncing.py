@@ -47,6 +47,8 @@ class GroupCommit:
         self._on_synced = on_synced
         self._on_failed = on_failed
         self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False
+        """The interval ended while a sync was running: the next one follows at once."""
         self.synced = Watermark(log.written.position)
         self.mark = log.mark
         """The last record synced."""
@@ -69,6 +71,7 @@ class GroupCommit:
 
     def _due(self) -> None:
         self._timer = None
+        self._is_due = self.running_since is not None
         self.begin()
 
     def begin(self) -> None:
@@ -93,7 +96,10 @@ class GroupCommit:
         self.synced.advance(self.mark.end)
         self._log.retire(self.mark.end)
         self._on_synced()
-        if self.unsynced:
+        if self.unsynced and self._is_due:
+            self._is_due = False
+            self.begin()
+        elif self.unsynced:
             self.want()
 
     def fail(self, error: StoreError) -> None:

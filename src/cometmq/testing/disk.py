@@ -56,7 +56,8 @@ class ForgetfulInode(Inode):
         self._sizes: list[tuple[int, int]] = []
         self._doubtful: dict[int, list[bytes]] = {}
         """Pages of a failed sync: the cache calls them clean, the disk may have any version."""
-        self._last: int | None = None
+        self._last = 0
+        """Where the last write ended."""
 
     @property
     def unsynced(self) -> bool:
@@ -67,7 +68,7 @@ class ForgetfulInode(Inode):
         done = super().write(data, offset)
         if done:
             self._changed(range(offset // PAGE, (offset + done - 1) // PAGE + 1))
-            self._last = (offset + done - 1) // PAGE
+            self._last = offset + done
         return done
 
     def resize(self, size: int) -> None:
@@ -141,11 +142,21 @@ class ForgetfulInode(Inode):
             return versions[0]
         page = versions[-1] if chance.random() < keeps else chance.choice(versions[:-1])
         if keeps not in (0, 1) and chance.random() < 0.5:
-            # The disk works in sectors; of the very last one it may have had only a part.
-            step = 1 if number == self._last else SECTOR
-            torn = chance.randrange(0, PAGE + 1, step)
-            page = page[:torn] + chance.choice(versions)[torn:]
-        return bytes(page)
+            # The disk works in sectors, in any order.
+            for at in range(0, PAGE, SECTOR):
+                if chance.random() < 0.3:
+                    page = _part_of(chance.choice(versions), page, at, at + SECTOR)
+        if number == (self._last - 1) // PAGE and chance.random() < 0.5:
+            # Of the sector that it was at, it may have written the first bytes.
+            at = (self._last - 1) % PAGE // SECTOR * SECTOR
+            torn = chance.randrange(SECTOR)
+            page = _part_of(versions[-1], page, at, at + torn)
+            page = _part_of(versions[-2], page, at + torn, at + SECTOR)
+        return page
+
+
+def _part_of(other: bytes, page: bytes, start: int, end: int) -> bytes:
+    return page[:start] + other[start:end] + page[end:]
 
 
 def _choose(chance: random.Random) -> float:

@@ -116,10 +116,10 @@ async def lives(seed: int) -> None:
     chance = random.Random(seed)
     settings = chance.choice([SMALL, SMALL, SMALL_ASYNC])
     disk, all_ = ForgetfulDisk(), Promises()
-    for _ in range(4):
-        disk.cut_at = disk.calls + chance.randrange(10, 700)
+    for _ in range(6):
+        disk.cut_at = disk.calls + chance.randrange(chance.choice([60, 700]))
         await live(disk, settings, chance, all_)
-        disk = disk.after_cut(chance)
+        disk = disk.after_kill() if chance.random() < 0.4 else disk.after_cut(chance)
     disk.cut_at = 1 << 60
     store = await opened(disk, settings, chance)
     await check(store, all_)

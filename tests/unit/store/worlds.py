@@ -171,6 +171,13 @@ class ForgetfulDisk(MemoryDisk):
                 else:
                     del self.durable_names[path]
 
+    def after_kill(self) -> "ForgetfulDisk":
+        """The process has died: everything is in the page cache still."""
+        left = ForgetfulDisk()
+        left.names = dict(self.names)
+        left.durable_names = dict(self.durable_names)
+        return left
+
     def after_cut(self, chance: random.Random) -> "ForgetfulDisk":
         left = ForgetfulDisk()
         kept: dict[int, Inode] = {}
