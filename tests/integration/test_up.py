@@ -9,7 +9,7 @@ import pytest
 
 from cometmq.node import PROOF_TOPIC
 from cometmq.runtime.settings import parse_properties
-from tests.processes import ROOT, free_port, interrupt, start_node
+from tests.processes import ROOT, free_port, interrupt, start_broker, start_node
 
 ENV = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
@@ -164,3 +164,21 @@ def test_a_file_keeps_its_meaning_and_idle_keys_are_listed_once(tmp_path):
         assert "brokerNmae (did you mean brokerName?)" in idle[0]
     finally:
         node.process.stop()
+
+
+def test_a_broker_starts_while_its_name_server_is_away(tmp_path):
+    namesrv = f"127.0.0.1:{free_port()}"
+    broker = start_broker(tmp_path / "data", "lonely", namesrv)
+    try:
+        assert "broker lonely" in broker.ready
+        other = start_node(tmp_path / "other", namesrv=namesrv)
+        try:
+            for _ in range(100):
+                out, _ = command("send", "-n", namesrv, "lonely", "hello", cwd=tmp_path)
+                if " lonely/" in out:
+                    break
+            assert " lonely/" in out
+        finally:
+            other.process.stop()
+    finally:
+        broker.process.stop()

@@ -9,9 +9,11 @@ import pytest
 def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Print a line beside the progress of the tests."""
     reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    capture = request.config.pluginmanager.getplugin("capturemanager")
 
     def write(line: str) -> None:
-        reporter.ensure_newline()
-        reporter.write_line(f"    {line}")
+        with capture.global_and_fixture_capture_disabled():
+            reporter.ensure_newline()
+            reporter.write_line(f"    {line}")
 
     return write

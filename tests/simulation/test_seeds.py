@@ -28,7 +28,7 @@ def told(results: Sequence[Result], say: Say) -> None:
     assert not failed, f"{len(failed)} of {len(results)} seeds failed: COMETMQ_SEED={failed[0].seed}"
     for one in results:
         assert one.counts["deaths"] >= DEATHS, one
-        assert one.counts["tries"] >= LEAST_SENDS // 2, one
+        assert one.counts["tries"] >= LEAST_SENDS, one
         assert one.counts["log files"] > ROLL_OVERS, one
     if len(results) >= 50:
         assert all(points[point] for point in POINTS), points

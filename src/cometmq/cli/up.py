@@ -66,7 +66,7 @@ async def up(given: argparse.Namespace) -> int:
         async with Node(plan.node, disk=disk) as node:
             if plan.own_sizes:
                 write_file(disk, "broker.conf", plan.properties(node))
-            await prove(node.namesrv, node.broker.address)
+            await prove(node.broker.address, node.name_server)
             # What lives now lives on; the collector need not walk over it again (design).
             gc.collect()
             gc.freeze()

@@ -50,12 +50,17 @@ class Node:
         return self._broker
 
     @property
+    def name_server(self) -> Address | None:
+        """Where clients reach the name server that runs here; None where none does."""
+        if self._name_server is None:
+            return None
+        address = self._name_server.address
+        return Address(own_address(), address.port) if is_wildcard(address.host) else address
+
+    @property
     def namesrv(self) -> str:
         """What a client is given as its name server address."""
-        if self._name_server is None:
-            return self.settings.broker.namesrv_addr
-        address = self._name_server.address
-        return str(Address(own_address(), address.port) if is_wildcard(address.host) else address)
+        return str(self.name_server or self.settings.broker.namesrv_addr)
 
     async def start(self) -> None:
         """Name server first, so that the broker's first registration finds it."""

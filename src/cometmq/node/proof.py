@@ -27,8 +27,13 @@ class NotProved(CometError):
     """The node runs but does not do its work."""
 
 
-async def prove(namesrv: str, broker: Address, network: Network | None = None) -> None:
-    """Sends a message and reads it back, each as any client would."""
+async def prove(
+    broker: Address, name_server: Address | None, network: Network | None = None
+) -> None:
+    """Sends a message and reads it back, each as any client would, and looks for its route.
+
+    A name server that is not ours may be away: a broker starts all the same, and registers later.
+    """
     network = network or LocalNetwork()
     born = Clock().now_ms()
     body = f"cometmq proved itself at {born}".encode()
@@ -48,7 +53,8 @@ async def prove(namesrv: str, broker: Address, network: Network | None = None) -
             raise NotProved("the node was asked for the message it had stored, and gave another")
     finally:
         channel.close()
-    await _prove_route(network, Address.parse(namesrv.split(";")[0]))
+    if name_server is not None:
+        await _prove_route(network, name_server)
 
 
 async def _prove_route(network: Network, server: Address) -> None:

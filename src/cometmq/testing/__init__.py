@@ -4,6 +4,7 @@ from cometmq.testing.disk import ForgetfulDisk
 from cometmq.testing.loop import VirtualLoop, simulate
 from cometmq.testing.network import Machine, SimulatedNetwork
 from cometmq.testing.node import Node
+from cometmq.testing.recording import Recording
 from cometmq.testing.threads import SimulatedThreads
 from cometmq.testing.trace import Trace
 
@@ -11,6 +12,7 @@ __all__ = [
     "ForgetfulDisk",
     "Machine",
     "Node",
+    "Recording",
     "SimulatedNetwork",
     "SimulatedThreads",
     "Trace",

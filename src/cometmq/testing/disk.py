@@ -180,8 +180,8 @@ class ForgetfulDisk(MemoryDisk):
         self.random = chance or random.Random(0)
         self.trace = trace or Trace()
         self.calls = 0
-        self.counts: Counter[str] = Counter()
-        """How often each call was made."""
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """How often each call was made, by the folder in the root: `counts["sync", "commitlog"]`."""
         self.dead = False
         self.points: list[str] = []
         """In which of POINTS it was when it died."""
@@ -280,7 +280,7 @@ class ForgetfulDisk(MemoryDisk):
             path = inode.path
         self._check(name, path)
         self.calls += 1
-        self.counts[name] += 1
+        self.counts[name, path.partition("/")[0]] += 1
         self.trace.add("disk", name, path)
         if self._dies(Call(self.calls, name, path)):
             if name in WRITES and self.random.random() < 0.5:

@@ -20,6 +20,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
+        self.turns = 0
+        """How often the loop has come round."""
         self._clock_resolution = 1e-9
         self._selector = self  # what BaseEventLoop waits in; here waiting is what moves the time
 
@@ -35,6 +37,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Lets the time pass that BaseEventLoop wants to wait for."""
         if timeout is None:
             raise NothingLeft("every task waits for something that cannot come any more")
+        self.turns += 1
         self._now += timeout
         return []
 

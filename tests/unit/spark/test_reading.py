@@ -3,11 +3,12 @@
 import asyncio
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cometmq import Message
+from cometmq import Message, Producer
 from cometmq.client import BrokerRefused, ClientError
 from cometmq.client.allocation import MessageQueue
 from cometmq.kernel.pure.records import decode_all
@@ -15,6 +16,7 @@ from cometmq.protocol import Command, RequestHeader
 from cometmq.spark import reading
 from cometmq.spark.reading import DataLost, Range, Reading
 from cometmq.testing import Node
+from tests.processes import start_node
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -121,3 +123,33 @@ def test_an_answer_that_does_not_lead_on_is_no_answer(asked: Any, told: Command)
 def test_a_refusal_ends_the_read_at_once(asked: Any) -> None:
     with pytest.raises(BrokerRefused, match="code 16"):
         asked(BrokerRefused("pull", "there", 16, "no permission"))
+
+
+def test_a_broker_that_is_killed_and_started_again_is_read_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 50_000)
+    node = start_node(tmp_path / "data")
+    bodies = [b"%d" % number * 100 for number in range(2000)]
+
+    async def main() -> None:
+        nonlocal node
+        async with Producer(node.namesrv, group="sender") as producer:
+            await producer.send([Message("orders", body) for body in bodies])
+        async with Reading(node.namesrv) as one:
+            # The first entries of a queue are shown a moment after the send was answered.
+            async with asyncio.timeout(10):
+                while not (ranges := await one.ranges(["orders"])):
+                    await asyncio.sleep(0.01)
+            (wanted,) = ranges
+            chunks = one.chunks(wanted)
+            data = [await anext(chunks)]
+            node.process.kill()
+            node = node.restart()
+            data += [chunk async for chunk in chunks]
+            assert [record.body for record in decode_all(b"".join(data))] == bodies
+
+    try:
+        asyncio.run(main())
+    finally:
+        node.process.stop()
