@@ -12,7 +12,7 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
     def write(line: str) -> None:
-        with capture.global_and_fixture_capture_disabled():
+        with capture.global_and_fixture_disabled():
             reporter.ensure_newline()
             reporter.write_line(f"    {line}")
 

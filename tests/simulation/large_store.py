@@ -27,7 +27,7 @@ async def fill(directory: str) -> None:
         settings, disk=LocalDisk(directory), threads=LocalThreads(), clock=Clock()
     )
     queues = [store.queue("orders", number) for number in range(QUEUES)]
-    body = b"x" * 60
+    body = b"x" * 70
     staged = 0
     while staged < MESSAGES:
         for _ in range(A_TURN):

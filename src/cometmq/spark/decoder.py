@@ -171,8 +171,8 @@ class Records:
             "brokerName": lambda: pa.repeat(pa.scalar(broker), self._count),
             "value": self._bodies,
             "properties": lambda: self._properties.maps(),
-            "bornHost": lambda: _host_texts(self._born_hosts, self._born_wide),
-            "storeHost": lambda: _host_texts(self._store_hosts, self._store_wide),
+            "bornHost": lambda: _host_texts(self._hosts(self._born_at, self._born_wide)),
+            "storeHost": lambda: _host_texts(self._hosts(self._store_at, self._store_wide)),
             "offsetMsgId": self._offset_ids,
             "bornTimestamp": lambda: _times(self._head["bornTimestamp"]),
             "storeTimestamp": lambda: _times(self._gather(self._stored_at, np.dtype(">i8"))),
@@ -185,13 +185,9 @@ class Records:
 
     def _field(self, number: int) -> pa.Array:
         """The bytes between an edge and the next one, of every record."""
-        edges = np.empty(6 * self._count + 1, np.int32)
-        for place, edge in enumerate(self._edges):
-            edges[place:-1:6] = edge - self._starts[0]
-        edges[-1] = self._ends[-1] - self._starts[0]
-        data = pa.py_buffer(self._data).slice(int(self._starts[0]))
-        every = _binary(edges, data)
-        return every.take(pa.array(np.arange(number, 6 * self._count, 6)))
+        start, end = int(self._starts[0]), int(self._ends[-1])
+        data = pa.py_buffer(self._data).slice(start, end - start)
+        return _between([edge - start for edge in self._edges], data, number)
 
     def _bodies(self) -> pa.Array:
         """The bodies as they were sent."""
@@ -203,12 +199,12 @@ class Records:
         plain: list[bytes] = []
         total = 0
         for row in np.flatnonzero(packed).tolist():
-            body = self._inflate(row, stored[row].as_py())
-            total += len(body)
-            if plain and total > MOST_INFLATED // 4:
-                return self._replaced(stored.slice(0, row), packed[:row], plain)
-            plain.append(body)
-        return self._replaced(stored, packed, plain)
+            plain.append(self._inflate(row, stored[row].as_py()))
+            total += len(plain[-1])
+            if total > MOST_INFLATED // 4:  # the others make a batch of their own
+                stored, packed = stored.slice(0, row + 1), packed[: row + 1]
+                break
+        return pc.replace_with_mask(stored, pa.array(packed), pa.array(plain, pa.binary()))
 
     def _inflate(self, row: int, body: bytes) -> bytes:
         head = self._head[row]
@@ -220,40 +216,25 @@ class Records:
                 f"decompressed: {error}; read the other columns without `value`"
             ) from None
 
-    @staticmethod
-    def _replaced(stored: pa.Array, mask: npt.NDArray[np.bool_], by: list[bytes]) -> pa.Array:
-        return pc.replace_with_mask(stored, pa.array(mask), pa.array(by, pa.binary()))
-
     @cached_property
     def _properties(self) -> "Properties":
         return Properties(self._field(5))
 
-    @cached_property
-    def _born_hosts(self) -> npt.NDArray[np.uint8]:
-        return self._hosts(self._born_at, self._born_wide)
-
-    @cached_property
-    def _store_hosts(self) -> npt.NDArray[np.uint8]:
-        return self._hosts(self._store_at, self._store_wide)
-
     def _hosts(self, at: Ints, wide: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-        """Address and port in rows of 20 bytes, of which a narrow one fills 8."""
+        """Address and port, 20 bytes of which a narrow one fills 8, and whether it is wide."""
         hosts = self._gather(at, np.dtype(f"V{_WIDE}")).view(np.uint8).reshape(-1, _WIDE)
         hosts[~wide, 8:] = 0
-        return hosts
+        return np.column_stack([hosts, wide]).astype(np.uint8)
 
     def _offset_ids(self) -> pa.Array:
         """Store host and place in the log, in hexadecimal digits (spec 03 ch. 3.8)."""
+        wide, lengths = self._store_wide, np.where(self._store_wide, _WIDE, 8) + 8
         places = self._head["physicalOffset"].copy().view(np.uint8).reshape(-1, 8)
         raw = np.zeros((self._count, _WIDE + 8), np.uint8)
-        raw[:, :_WIDE] = self._store_hosts
-        raw[self._store_wide, _WIDE:] = places[self._store_wide]
-        raw[~self._store_wide, 8:16] = places[~self._store_wide]
-        lengths = np.where(self._store_wide, _WIDE + 8, 16)
+        raw[:, :_WIDE] = self._hosts(self._store_at, wide)[:, :_WIDE]
+        raw[wide, _WIDE:], raw[~wide, 8:16] = places[wide], places[~wide]
         digits = _HEX[raw[np.arange(_WIDE + 8) < lengths[:, None]]]
-        edges = np.zeros(self._count + 1, np.int32)
-        np.cumsum(2 * lengths, out=edges[1:])
-        return _binary(edges, pa.py_buffer(digits))
+        return _binary(_sums(2 * lengths), pa.py_buffer(digits))
 
     def _deliver_times(self) -> pa.Array:
         """When a timer was or is due; what is no number there is no time."""
@@ -296,14 +277,8 @@ class Properties:
         divides = marks[np.searchsorted(marks, begins)] if len(ends) else ends
         sound = (divides > begins) & (divides < ends - 1)
         begins, divides, ends = begins[sound], divides[sound], ends[sound]
-        cuts = np.empty(4 * len(ends) + 1, np.int32)
-        for place, cut in enumerate((begins, divides, divides + 1, ends)):
-            cuts[place:-1:4] = cut
-        cuts[-1] = len(text)
-        pieces = _binary(cuts, pa.py_buffer(text))
-        names, values = (
-            _text(pieces.take(pa.array(np.arange(place, len(cuts) - 1, 4)))) for place in (0, 2)
-        )
+        cuts = (begins, divides, divides + 1, ends)
+        names, values = (_text(_between(cuts, pa.py_buffer(text), place)) for place in (0, 2))
         return names, values, np.searchsorted(edges, begins, "right") - 1
 
     def _last(self, rows: Ints) -> pa.Array:
@@ -326,8 +301,7 @@ class Properties:
 
     def maps(self) -> pa.Array:
         """All pairs of each row."""
-        edges = np.zeros(self._count + 1, np.int32)
-        np.cumsum(np.bincount(self._rows, minlength=self._count), out=edges[1:])
+        edges = _sums(np.bincount(self._rows, minlength=self._count))
         names = self._codes.dictionary.take(self._codes.indices)
         return pa.MapArray.from_arrays(pa.array(edges), names, self._values)
 
@@ -335,6 +309,20 @@ class Properties:
 def _binary(edges: npt.NDArray[np.int32], data: pa.Buffer) -> pa.Array:
     """The bytes between each edge and the next, without a copy."""
     return pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
+
+
+def _between(edges: Sequence[Ints], data: pa.Buffer, number: int) -> pa.Array:
+    """The bytes between one edge and the next, in each row; the rows follow each other."""
+    width = len(edges)
+    every = np.full(width * len(edges[0]) + 1, data.size, np.int32)
+    for place, edge in enumerate(edges):
+        every[place:-1:width] = edge
+    return _binary(every, data).take(pa.array(np.arange(number, len(every) - 1, width)))
+
+
+def _sums(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """The edges of pieces of these lengths."""
+    return np.append(0, np.cumsum(lengths)).astype(np.int32)
 
 
 def _text(found: pa.Array) -> pa.Array:
@@ -355,11 +343,10 @@ def _times(ms: npt.NDArray[Any]) -> pa.Array:
     return pa.array(us).view(pa.timestamp("us", "UTC"))
 
 
-def _host_texts(hosts: npt.NDArray[np.uint8], wide: npt.NDArray[np.bool_]) -> pa.Array:
+def _host_texts(hosts: npt.NDArray[np.uint8]) -> pa.Array:
     """Hosts as text; each different one is written once."""
-    keys = np.column_stack([hosts, wide]).astype(np.uint8)
     kind = pa.binary(_WIDE + 1)
-    codes = pa.Array.from_buffers(kind, len(keys), [None, pa.py_buffer(keys)]).dictionary_encode()
+    codes = pa.Array.from_buffers(kind, len(hosts), [None, pa.py_buffer(hosts)]).dictionary_encode()
     texts = [
         str(Address(*host_text(key[:_WIDE] if key[_WIDE] else key[:8])))
         for key in codes.dictionary.to_pylist()

@@ -21,6 +21,7 @@ def table(disk: MemoryDisk) -> Table:
     return Table(disk, "config/topics.json")
 
 
+@pytest.mark.spec("STO-81")
 def test_what_was_saved_is_loaded_and_what_was_before_is_in_bak(
     disk: MemoryDisk, table: Table
 ) -> None:
@@ -32,6 +33,7 @@ def test_what_was_saved_is_loaded_and_what_was_before_is_in_bak(
     assert disk.list("config") == ["topics.json", "topics.json.bak"]
 
 
+@pytest.mark.spec("STO-80")
 @pytest.mark.parametrize("main", [None, b"", b'{"a":'])
 def test_bak_is_loaded_where_the_main_file_is_missing_empty_or_damaged(
     disk: MemoryDisk, table: Table, main: bytes | None
@@ -49,6 +51,7 @@ def test_a_damaged_file_without_bak_is_as_none(disk: MemoryDisk, table: Table) -
     assert table.load() is None
 
 
+@pytest.mark.spec("STO-80")
 def test_two_damaged_files_are_refused(disk: MemoryDisk, table: Table) -> None:
     put(disk, "config/topics.json", b"{")
     put(disk, "config/topics.json.bak", b"[")
