@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cometmq.message import Message
 from cometmq.store import LocalDisk
-from cometmq.testing import Node, Recording
+from cometmq.testing import Node
+from tests.recording import Recording
 
 SENDS = 60
 

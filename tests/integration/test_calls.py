@@ -8,7 +8,8 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -69,8 +70,9 @@ def check(recorded: list[Call], seen: list[Call]) -> None:
     """One thread's record against what the system saw of it."""
     at = 0
     for name, path in recorded:
-        here = [each for each, _ in takewhile(lambda call: call[1] == path, seen[at:])]
-        matched = re.match(rf"{SEEN_AS[name]}\b", " ".join(here))
+        nearest = next(groupby(seen[at:], key=itemgetter(1)), ("", ()))
+        here = " ".join(each for each, _ in nearest[1]) if nearest[0] == path else ""
+        matched = re.match(rf"{SEEN_AS[name]}\b", here)
         assert matched, f"{name} of {path!r} is recorded, and the system saw {seen[at : at + 3]}"
         at += len(matched[0].split())
     assert seen[at:] == [], "the system saw more than was recorded"
@@ -82,7 +84,7 @@ def test_the_calls_of_a_node_are_those_of_its_seam(tmp_path: Path) -> None:
     log, record, root = tmp_path / "strace.log", tmp_path / "record.json", tmp_path / "data"
     command = ["strace", "-f", "-y", "-s", "0", "-e", "trace=%file,%desc", "-o", str(log)]
     command += [sys.executable, str(PROGRAM), str(root), str(record)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if not record.exists() and "ptrace" in done.stderr:
         pytest.skip(f"tracing is not allowed here: {done.stderr.splitlines()[0]}")

@@ -9,7 +9,7 @@ import pytest
 
 from cometmq import Consumer, Message, Producer
 from cometmq.runtime import CometError
-from tests.processes import start_node
+from tests.processes import NodeUp, start_node
 
 ROUNDS = int(os.environ.get("COMETMQ_KILLS", "3"))
 SENDERS = 16
@@ -33,6 +33,14 @@ async def load(namesrv: str, acknowledged: set[bytes], round_: int, enough: asyn
 
     async with Producer(namesrv, group="load", tries=1) as producer:
         await asyncio.gather(*(send(producer, n) for n in range(SENDERS)))
+
+
+async def load_and_kill(node: NodeUp, acknowledged: set[bytes], round_: int) -> None:
+    enough = asyncio.Event()
+    loading = asyncio.ensure_future(load(node.namesrv, acknowledged, round_, enough))
+    await asyncio.wait_for(enough.wait(), 60)
+    node.process.kill()
+    await loading
 
 
 async def read_all(namesrv: str, wanted: set[bytes], group: str) -> Counter[bytes]:
@@ -59,15 +67,7 @@ def test_nothing_acknowledged_is_missing_after_kill_9(
     acknowledged: set[bytes] = set()
     node = start_node(tmp_path / "data", options=options, kernel=kernel)
     for number in range(1 if kernel == "pure" else ROUNDS):
-
-        async def one_round(number: int = number) -> None:
-            enough = asyncio.Event()
-            loading = asyncio.ensure_future(load(node.namesrv, acknowledged, number, enough))
-            await asyncio.wait_for(enough.wait(), 60)
-            node.process.kill()
-            await loading
-
-        asyncio.run(one_round())
+        asyncio.run(load_and_kill(node, acknowledged, number))
         node = start_node(node.data, node.namesrv, node.broker, options, kernel=kernel)
         found = asyncio.run(read_all(node.namesrv, acknowledged, f"reader-{number}"))
         assert acknowledged <= set(found)

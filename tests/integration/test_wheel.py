@@ -46,9 +46,7 @@ def test_a_node_from_a_wheel_takes_and_gives_a_message(installed, tmp_path):
         node.line(lambda line: line.startswith("ready"))
         cometmq = [installed / "cometmq"]
         run(*cometmq, "send", "-n", namesrv, "orders", "hello", cwd=tmp_path, env=env)
-        out = run(
-            *cometmq, "receive", "-n", namesrv, "orders", "--count", 1, cwd=tmp_path, env=env
-        )
+        out = run(*cometmq, "receive", "-n", namesrv, "orders", "--count", 1, cwd=tmp_path, env=env)
         assert out == "hello\n"
         assert node.stop() == 0
 

@@ -10,7 +10,8 @@ import time
 from cometmq.kernel import headers
 from cometmq.runtime import Clock, LocalThreads
 from cometmq.store import LocalDisk, Store, StoreSettings
-from cometmq.testing import Node, Recording
+from cometmq.testing import Node
+from tests.recording import Recording
 
 MESSAGES = 1_000_000
 QUEUES = 8

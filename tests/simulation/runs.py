@@ -58,9 +58,11 @@ def other_kernel() -> str:
 
 
 def main() -> None:
-    """Runs the seeds of the command line, one result a line."""
-    for seed in sys.argv[1:]:
-        sys.stdout.write(json.dumps(vars(run_seed(int(seed)))) + "\n")
+    """Runs the seeds of the command line, one result a line; of a single one with what it logs."""
+    seeds = [int(seed) for seed in sys.argv[1:]]
+    for seed in seeds:
+        result = run_seed(seed, quiet=len(seeds) > 1)
+        sys.stdout.write(json.dumps(vars(result)) + "\n")
         sys.stdout.flush()
 
 

@@ -112,7 +112,7 @@ def test_a_held_pull_is_answered_in_the_turn_in_which_visible_passes_its_offset(
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     command = [sys.executable, str(LARGE_STORE), *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=280)
 

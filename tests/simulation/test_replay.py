@@ -1,4 +1,4 @@
-"""One seed gives one run: the same events in the same order, wherever and after whatever it runs."""
+"""One seed gives one run: the same events in the same order, wherever it runs and after what."""
 
 from concurrent.futures import ThreadPoolExecutor
 

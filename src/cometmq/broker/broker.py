@@ -1,5 +1,6 @@
 """The broker's assembly: store, tables, handlers, a port, and the order of start and stop."""
 
+import asyncio
 import logging
 import random
 from collections.abc import Sequence
@@ -55,6 +56,14 @@ class Broker:
     def store(self) -> Store:
         """What it stores in."""
         return self._store
+
+    async def registered(self, within_s: float) -> None:
+        """Returns once clients can find this broker, or when that takes too long."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._registration.done.wait()
+        except TimeoutError:
+            log.warning("not in the routes of a name server after %.0f s", within_s)
 
     async def start(self) -> None:
         """Recovers the store, listens, and registers."""

@@ -37,6 +37,8 @@ class Registration:
         self._address = address
         self._channels: dict[Address, Channel] = {}
         self._wake: dict[Address, asyncio.Event] = {}
+        self.done = asyncio.Event()
+        """A name server has us in its routes."""
         try:
             parts = [part for part in settings.namesrv_addr.split(";") if part.strip()]
             self._servers = [Address.parse(part) for part in parts]
@@ -67,6 +69,7 @@ class Registration:
             try:
                 await self._register(server)
                 reachable = True
+                self.done.set()
             except CometError as error:
                 if reachable:
                     log.warning("not registered at %s: %s", server, error)

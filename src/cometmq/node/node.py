@@ -13,6 +13,9 @@ from cometmq.runtime.chance import fresh
 from cometmq.runtime.host import is_wildcard, own_address
 from cometmq.store import Disk, StoreSettings
 
+REGISTERED_S = 5.0
+"""Clients of a node that has started must find it."""
+
 
 @dataclass(frozen=True)
 class NodeSettings:
@@ -87,6 +90,8 @@ class Node:
             asked = Address(broker.bound, broker.listen_port)
             await _taking(made.start(), asked, "broker", "--broker")
             self._broker = made
+            if self._name_server is not None:  # one of our own is there, and has us in a moment
+                await made.registered(REGISTERED_S)
         except BaseException:
             await self.close()
             raise

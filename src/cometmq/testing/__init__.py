@@ -4,7 +4,6 @@ from cometmq.testing.disk import ForgetfulDisk
 from cometmq.testing.loop import VirtualLoop, simulate
 from cometmq.testing.network import Machine, SimulatedNetwork
 from cometmq.testing.node import Node
-from cometmq.testing.recording import Recording
 from cometmq.testing.threads import SimulatedThreads
 from cometmq.testing.trace import Trace
 
@@ -12,7 +11,6 @@ __all__ = [
     "ForgetfulDisk",
     "Machine",
     "Node",
-    "Recording",
     "SimulatedNetwork",
     "SimulatedThreads",
     "Trace",

@@ -33,6 +33,10 @@ POINTS = (WRITE_AND_SYNC, RENAME_AND_SYNC, RECOVERY, ROLL_OVER)
 """Where a death can hurt; one death may lie in several of them."""
 
 
+POSITION = "comet/position"
+"""A store that has this file was opened before."""
+
+
 class Call(NamedTuple):
     """One call on the disk."""
 
@@ -133,7 +137,7 @@ class ForgetfulInode(Inode):
         return left
 
     def _survivor(self, number: int, keeps: float, chance: random.Random) -> bytes:
-        versions = [
+        versions: list[bytes] = [
             self.durable.get(number, bytes(PAGE)),
             *self._doubtful.get(number, ()),
             *(page for _, page in self._versions.get(number, ())),
@@ -181,12 +185,11 @@ class ForgetfulDisk(MemoryDisk):
         self.trace = trace or Trace()
         self.calls = 0
         self.counts: Counter[tuple[str, str]] = Counter()
-        """How often each call was made, by the folder in the root: `counts["sync", "commitlog"]`."""
+        """How often each call was made, by folder: `counts["sync", "commitlog"]`."""
         self.dead = False
         self.points: list[str] = []
         """In which of POINTS it was when it died."""
-        self.recovering = False
-        """Somebody opens it who has to find out what is there."""
+        self._recovering = False
         self.full = False
         self.sync_s = 0.0
         """How long a sync takes, beyond what the seed wants."""
@@ -281,6 +284,10 @@ class ForgetfulDisk(MemoryDisk):
         self._check(name, path)
         self.calls += 1
         self.counts[name, path.partition("/")[0]] += 1
+        if name == "lock":
+            self._recovering = POSITION in self.names
+        elif path.startswith("config/"):  # a broker reads its tables once the store is open
+            self._recovering = False
         self.trace.add("disk", name, path)
         if self._dies(Call(self.calls, name, path)):
             if name in WRITES and self.random.random() < 0.5:
@@ -370,7 +377,7 @@ class ForgetfulDisk(MemoryDisk):
         found = {
             WRITE_AND_SYNC: bool(dirty),
             RENAME_AND_SYNC: bool(renamed),
-            RECOVERY: self.recovering,
+            RECOVERY: self._recovering,
             ROLL_OVER: bool(rolling) or len(dirty) > 1,
         }
         return [point for point in POINTS if found[point]]

@@ -28,8 +28,6 @@ from cometmq.testing.threads import SimulatedThreads
 SMALL_LOG = 4 << 20
 ASK_S = 5.0
 BURY_S = 60.0
-POSITION = "comet/position"
-"""A store that has this file was opened before."""
 
 
 class Node:
@@ -126,13 +124,7 @@ class Node:
 
     async def start(self) -> None:
         """Starts it; one that died stands on a new machine with the same address."""
-        disk = self.disk
-        if not isinstance(disk, ForgetfulDisk):
-            await self._node.start()
-            return
-        disk.recovering = POSITION in disk.names
         await self._node.start()
-        disk.recovering = False
 
     async def close(self) -> None:
         """Stops it cleanly."""

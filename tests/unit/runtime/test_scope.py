@@ -48,7 +48,7 @@ def test_after_a_failure_the_owner_can_go_on_waiting():
         raise ValueError
 
     async def main():
-        with pytest.raises(ValueError):  # noqa: PT012
+        with pytest.raises(ValueError):
             async with Scope() as scope:
                 scope.start(fail(), "fails")
                 await asyncio.sleep(100)

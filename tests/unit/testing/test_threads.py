@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_other_lanes_and_the_loop_go_on_in_the_middle_of_a_thread_s_work() -> No
         return events
 
     def changes(events: list[str]) -> int:
-        return sum(one != other for one, other in zip(events, events[1:], strict=False))
+        return sum(one != other for one, other in pairwise(events))
 
     found = [changes(simulate(main)) for _ in range(3)]
     assert found[0] == found[1] == found[2]
