@@ -182,3 +182,11 @@ def test_a_broker_starts_while_its_name_server_is_away(tmp_path):
             other.process.stop()
     finally:
         broker.process.stop()
+
+
+def test_what_cannot_be_sent_is_one_sentence(tmp_path):
+    for topic, text, said in (("a b", "x", "illegal characters"), ("orders", "", "length is zero")):
+        _, errors = command("send", topic, text, cwd=tmp_path, expect=1)
+        assert errors.startswith("cometmq send: ")
+        assert said in errors
+        assert "Traceback" not in errors

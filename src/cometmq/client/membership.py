@@ -41,6 +41,8 @@ class Membership:
         self._topics = topics
         self._owned: dict[MessageQueue, Reader] = {}
         self._wake = asyncio.Event()
+        self._passing = asyncio.Lock()
+        self._leaving = False
         self._refresh = False
 
     def wake(self, *, routes: bool = False) -> None:
@@ -56,7 +58,8 @@ class Membership:
         """Takes part in the group until cancelled."""
         while True:
             self._wake.clear()
-            balanced = await self._pass()
+            async with self._passing:
+                balanced = await self._pass()
             try:
                 async with asyncio.timeout(PERIOD_S if balanced else SOON_S):
                     await self._wake.wait()
@@ -66,9 +69,11 @@ class Membership:
 
     async def close(self) -> None:
         """Gives every queue up, so that others go on where we were."""
-        owned, self._owned = self._owned, {}
-        for reader in owned.values():
-            await reader.drop()
+        self._leaving = True
+        async with self._passing:  # a pass that is under way takes nothing more
+            owned, self._owned = self._owned, {}
+            for reader in owned.values():
+                await reader.drop()
 
     async def _pass(self) -> bool:
         """One look at all topics; whether everything came out as it should."""
@@ -89,7 +94,7 @@ class Membership:
             await self._session.beat(news)
         for topic in self._topics:
             route = self._session.routes.known(topic)
-            if route is not None:
+            if route is not None and not self._leaving:
                 try:
                     balanced &= await self._balance(topic, route)
                 except CometError as error:
@@ -116,6 +121,8 @@ class Membership:
                     log.info("%s is not read yet: %s", queue, error)
                     complete = False
                     continue
+                if self._leaving:
+                    return False
                 self._owned[queue] = Reader(self._consumer, queue, offset)
         return complete
 

@@ -5,13 +5,16 @@
 from dataclasses import dataclass
 from typing import Self
 
+from cometmq.kernel.faults import CometError
 from cometmq.message.hashing import java_hash
 
 EVERYTHING = "*"
 
 
-class BadExpression(ValueError):
+class BadExpression(CometError, ValueError):
     """The text of a subscription means nothing."""
+
+    code = 23  # SUBSCRIPTION_PARSE_FAILED
 
 
 @dataclass(frozen=True, slots=True)

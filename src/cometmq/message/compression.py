@@ -6,13 +6,14 @@ import importlib
 import zlib
 from typing import Any
 
+from cometmq.kernel.faults import CometError
 from cometmq.message.flags import Compression, SysFlag
 
 # A level that costs little; the original's default, which decides nothing but the size.
 _LEVEL = 5
 
 
-class BadCompression(ValueError):
+class BadCompression(CometError, ValueError):
     """A compressed body that cannot be read: damaged, too large, or of a kind that nothing here
     reads.
     """

@@ -1,7 +1,9 @@
 """What is wrong with a message that somebody wants to send, or with the id of one."""
 
+from cometmq.kernel.faults import CometError
 
-class BadMessage(ValueError):
+
+class BadMessage(CometError, ValueError):
     """This message cannot be sent; `code` is the response code that a broker would give, if one
     would.
     """
@@ -11,5 +13,5 @@ class BadMessage(ValueError):
         self.code = code
 
 
-class BadId(ValueError):
+class BadId(CometError, ValueError):
     """This text is no id of a message."""

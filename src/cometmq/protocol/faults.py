@@ -2,10 +2,11 @@
 Malformed.
 """
 
+from cometmq.kernel.faults import CometError
 from cometmq.protocol.codes import ResponseCode
 
 
-class BadRequest(ValueError):
+class BadRequest(CometError, ValueError):
     """A request that is well framed and means nothing: answered, and the connection stays."""
 
     code = ResponseCode.SYSTEM_ERROR

@@ -1,11 +1,8 @@
-"""The root of every error that leaves the house, and the families that belong to no single room."""
+"""Families of errors that belong to no single room; their root lives as low as all rooms reach."""
 
+from cometmq.kernel.faults import CometError
 
-class CometError(Exception):
-    """Something went wrong; the text says what was expected, what came and what to do."""
-
-    code: int | None = None
-    """The response code of the wire, where the error maps to one."""
+__all__ = ["BadSetting", "CometError", "TimedOut"]
 
 
 class BadSetting(CometError):

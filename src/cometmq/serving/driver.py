@@ -145,7 +145,7 @@ class Driver:
     def _guarded(self, entry: Entry, call: Callable[[int], Outcome]) -> Outcome:
         try:
             return call(self._clock.now_ms())
-        except (BadRequest, CometError) as error:
+        except CometError as error:
             return Refusal(error.code or ResponseCode.SYSTEM_ERROR, str(error))
         except Exception as error:
             log.exception("%s failed", entry.name)

@@ -206,3 +206,13 @@ def test_both_pull_codes_and_both_lanes_answer_alike(broker):
         assert answers[2].codec == 1
 
     broker(work)
+
+
+def test_an_expression_that_names_no_tag_is_23(broker):
+    async def work(asker):
+        await fill(asker, 1)
+        answer = await asker.pull(tags="||")
+        assert answer.code == 23
+        assert "names no tag" in answer.remark
+
+    broker(work)
