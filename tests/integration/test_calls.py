@@ -37,7 +37,6 @@ SEEN_AS = {
     "remove": "unlink",
     "sync_folder": "openat fsync close",
     "lock": "stat openat fcntl fstat",
-    "free_space": "statfs",
 }
 SAME = {"renameat": "rename", "renameat2": "rename", "unlinkat": "unlink", "mkdirat": "mkdir"}
 

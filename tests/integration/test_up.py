@@ -184,6 +184,24 @@ def test_a_broker_starts_while_its_name_server_is_away(tmp_path):
         broker.process.stop()
 
 
+def test_names_of_hosts_do_as_well_as_addresses(tmp_path):
+    names = [f"localhost:{free_port()}" for _ in range(2)]
+    node = start_node(tmp_path / "data", *names)
+    try:
+        assert " at 127.0.0.1:" in node.ready
+        command("send", "-n", names[0], "orders", "hello", cwd=tmp_path)
+        out, _ = command("receive", "-n", names[0], "orders", "--count", 0, cwd=tmp_path)
+        assert out == ""
+    finally:
+        node.process.stop()
+
+
+def test_a_broker_that_makes_neither_topics_nor_groups_by_itself_proves_itself_too(tmp_path):
+    unset = ["autoCreateSubscriptionGroup=false", "autoCreateTopicEnable=false"]
+    node = start_node(tmp_path / "data", options=["--set", unset[0], "--set", unset[1]])
+    assert node.process.stop() == 0
+
+
 def test_what_cannot_be_sent_is_one_sentence(tmp_path):
     for topic, text, said in (("a b", "x", "illegal characters"), ("orders", "", "length is zero")):
         _, errors = command("send", topic, text, cwd=tmp_path, expect=1)

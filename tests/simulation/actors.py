@@ -16,6 +16,8 @@ from cometmq.testing.checkers import ATTEMPT, Commit, Ledger
 
 TOPICS = ("orders", "orders", "orders", "made-by-sending")
 TAGS = ("a", "b", None)
+BURST_S = 0.04
+"""The sends of a burst come in different turns, some of them while a sync is running."""
 
 
 class NumberedProducer(Producer):
@@ -62,14 +64,17 @@ class Seller:
         chance = self._random
         async with self._producer:
             while not self.enough:
-                burst = chance.choice((1, 1, 2, 3, 6))
+                burst = chance.choice((1, 1, 2, 4, 9))
                 results = await asyncio.gather(*(self._send() for _ in range(burst)))
                 pause_s = chance.uniform(0, 0.9) if self.calm else chance.uniform(0, 0.02)
                 await asyncio.sleep(pause_s if all(results) else chance.uniform(0.2, 1))
 
     async def _send(self) -> bool:
         chance, producer = self._random, self._producer
+        await asyncio.sleep(chance.uniform(0, BURST_S))
         topic, tag = chance.choice(TOPICS), chance.choice(TAGS)
+        if chance.random() < 0.05:
+            topic = f"made-late-{chance.randrange(9)}"
         waits = chance.random() > 0.1
         count = chance.choice((1, 1, 1, 1, 1, 1, 1, 3))
         messages = [self._message(topic, tag, waits=waits) for _ in range(count)]
@@ -88,7 +93,7 @@ class Seller:
 
     def _message(self, topic: str, tag: str | None, *, waits: bool) -> Message:
         self._made += 1
-        length = self._random.choice((0, 30, 200, 200, 700, 5000))
+        length = self._random.choice((0, 30, 200, 200, 900, 2500, 5000))
         body = b"%s:%d:" % (self._name.encode(), self._made) + b"x" * length
         self._ledger.bodies[body] = None
         return Message(topic, body, tag=tag, wait_stored=waits)

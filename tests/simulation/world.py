@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from cometmq.client import Consumer
@@ -74,6 +74,7 @@ class World:
                 "mapped_file_size_consume_queue": chance.choice((400, 2000)),
                 "max_message_size": 8 << 10,
                 "flush_disk_type": mode,
+                "flush_interval_consume_queue": chance.choice((10, 50, 1000)),
             },
         )
         self._clients: list[Machine] = []
@@ -99,11 +100,11 @@ class World:
             is_sync=self.is_sync,
         )
 
-    def _consumer(self, group: str) -> Consumer:
+    def _consumer(self, group: str, topics: Iterable[str] = TOPICS) -> Consumer:
         return Consumer(
             self._node.namesrv,
             group=group,
-            subscribe=dict.fromkeys(TOPICS, "*"),
+            subscribe=dict.fromkeys(topics, "*"),
             start="earliest",
             network=self._clients[0],
             random=self.random,
@@ -179,7 +180,7 @@ class World:
     async def _start(self) -> bool:
         """Starts the node and looks at it; False where it died before it was up."""
         try:
-            await self._node.start()
+            await self._node.boot()
         except StoreError:
             if not self._disk.dead:
                 raise
@@ -208,6 +209,9 @@ class World:
 
         now = asyncio.get_running_loop().time()
         self.ledger.check_offsets(self._node.committed, end, now if died is None else died, now)
+        for topic in sorted({promise.place[0] for promise in self.ledger.promises.values()}):
+            if not self._node.has_topic(topic):
+                raise Broken(f"there are messages of {topic!r}, and the topic is gone")
         self._check_ends(stored, lambda topic, queue_id: end(("", topic, queue_id)))
         self._died_at, self._lost_cache = None, False
 
@@ -249,7 +253,7 @@ class World:
 
     def _order_faults(self) -> None:
         loop, chance = asyncio.get_running_loop(), self.random
-        if chance.random() < 0.2:
+        if chance.random() < 0.3:
             loop.call_later(chance.uniform(0, 2), self._break_sync, self._disk)
         if chance.random() < 0.1:
             loop.call_later(chance.uniform(0, 2), self._fill, self._disk)
@@ -288,7 +292,8 @@ class World:
         stored = stored_in(self._disk, store.written.position, ledger)
         ledger.check_log(stored, None)
         wanted = {one.place: (one.attempt, one.message_id) for one in stored}
-        buyer = Buyer(ledger, lambda: self._consumer("auditors"), "auditors", self.random)
+        topics = dict.fromkeys(one.place[0] for one in stored)
+        buyer = Buyer(ledger, lambda: self._consumer("auditors", topics), "auditors", self.random)
         async with Scope() as scope:
             scope.start(buyer.audit(len(wanted)), "auditor")
             got = ledger.delivered["auditors"]

@@ -1,6 +1,5 @@
 """Clients: who is connected in which group, what they subscribe to, and who must be told."""
 
-import asyncio
 import logging
 from dataclasses import dataclass, field
 
@@ -29,8 +28,8 @@ class Member:
 
 
 @dataclass
-class Consumers:
-    """A consumer group as its members describe it; the latest heartbeat decides."""
+class Group:
+    """A group as its members describe it; of producers there is nothing but the members."""
 
     model: str = "CLUSTERING"
     fingerprint: int = 0
@@ -44,12 +43,11 @@ class Clients:
     def __init__(self, clock: Clock, expires_ms: int) -> None:
         self._clock = clock
         self._expires_ms = expires_ms
-        self._consumers: dict[str, Consumers] = {}
-        self._producers: dict[str, dict[Connection, Member]] = {}
+        self._consumers: dict[str, Group] = {}
+        self._producers: dict[str, Group] = {}
         self._attended: dict[Connection, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
 
-    def consumers(self, group: str) -> Consumers | None:
+    def consumers(self, group: str) -> Group | None:
         """The members of a consumer group; None where it has none."""
         return self._consumers.get(group)
 
@@ -58,7 +56,8 @@ class Clients:
         self._attend(connection)
         member = Member(beat.client_id or "", self._clock.now_ms())
         for one in beat.producer_data_set:
-            self._producers.setdefault(one.group_name or "", {})[connection] = member
+            group = self._producers.setdefault(one.group_name or "", Group())
+            group.members[connection] = member
 
     def beat_consumer(
         self, connection: Connection, beat: HeartbeatData, one: ConsumerData, *, notify: bool
@@ -67,7 +66,7 @@ class Clients:
         self._attend(connection)
         name = one.group_name or ""
         known = name in self._consumers
-        group = self._consumers.setdefault(name, Consumers())
+        group = self._consumers.setdefault(name, Group())
         changed = connection not in group.members
         group.members[connection] = Member(beat.client_id or "", self._clock.now_ms())
         stale = not known or group.fingerprint != beat.heartbeat_fingerprint
@@ -75,7 +74,7 @@ class Clients:
             group.model = one.message_model or group.model
             group.fingerprint = beat.heartbeat_fingerprint
             changed |= _subscribe(group, one.subscription_data_set)
-        if changed and notify and group.model != BROADCASTING:
+        if changed and notify:
             self._notify(name, group)
         return stale if beat.without_sub else beat.heartbeat_fingerprint == 0
 
@@ -84,23 +83,17 @@ class Clients:
     ) -> None:
         """A client leaves its groups; whatever id it names, its connection is what leaves."""
         if producer_group:
-            self._leave_producers(connection, producer_group)
+            self._leave(self._producers, producer_group, connection)
         if consumer_group:
-            self._leave_consumers(connection, consumer_group)
+            self._leave(self._consumers, consumer_group, connection)
 
-    def _leave_producers(self, connection: Connection, name: str) -> None:
-        group = self._producers.get(name, {})
-        group.pop(connection, None)
-        if not group:
-            self._producers.pop(name, None)
-
-    def _leave_consumers(self, connection: Connection, name: str) -> None:
-        group = self._consumers.get(name)
+    def _leave(self, groups: dict[str, Group], name: str, connection: Connection) -> None:
+        group = groups.get(name)
         if group is None or group.members.pop(connection, None) is None:
             return
         if not group.members:
-            del self._consumers[name]
-        elif group.model != BROADCASTING:
+            del groups[name]
+        elif groups is self._consumers:
             self._notify(name, group)
 
     def _attend(self, connection: Connection) -> None:
@@ -110,38 +103,28 @@ class Clients:
 
     def _gone(self, connection: Connection) -> None:
         self._attended.pop(connection, None)
-        for name in list(self._producers):
-            self._leave_producers(connection, name)
-        for name in list(self._consumers):
-            self._leave_consumers(connection, name)
+        for groups in (self._producers, self._consumers):
+            for name in list(groups):
+                self._leave(groups, name, connection)
 
-    def _notify(self, name: str, group: Consumers) -> None:
+    def _notify(self, name: str, group: Group) -> None:
         """Tells every member, a new one included, that the members are others now."""
-        told = Command.request(NotifyConsumerIdsChanged(name)).oneway().write()
-        for connection in group.members:
-            connection.write(told)
+        if group.model != BROADCASTING:
+            told = Command.request(NotifyConsumerIdsChanged(name)).oneway().write()
+            for connection in group.members:
+                connection.write(told)
 
-    def start(self) -> None:
-        """Looks for silent clients from now on."""
-        self._timer = asyncio.get_running_loop().call_later(SCAN_S, self._expire)
-
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Ends the connections of clients that are silent."""
         late = self._clock.now_ms() - self._expires_ms
-        groups = [group.members for group in self._consumers.values()]
-        for members in [*groups, *self._producers.values()]:
-            for connection, member in list(members.items()):
+        for group in [*self._consumers.values(), *self._producers.values()]:
+            for connection, member in list(group.members.items()):
                 if member.seen_ms < late:
                     log.warning("client %s at %s is silent", member.client_id, connection.remote)
                     connection.abort()
-        self.start()
-
-    def close(self) -> None:
-        """Looks no more."""
-        if self._timer is not None:
-            self._timer.cancel()
 
 
-def _subscribe(group: Consumers, told: tuple[SubscriptionData, ...]) -> bool:
+def _subscribe(group: Group, told: tuple[SubscriptionData, ...]) -> bool:
     """Takes a heartbeat's subscriptions; whether a topic came or went (a new text notifies not)."""
     changed = False
     for one in told:

@@ -25,62 +25,67 @@ RETRY_S = 1.0
 """A name server that was not there is asked again so soon: it may only be starting."""
 
 
+def name_servers(text: str) -> list[Address]:
+    """Where to register; BadSetting where an address is none."""
+    try:
+        return [Address.parse(part) for part in text.split(";") if part.strip()]
+    except ValueError:
+        raise BadSetting(
+            f"The Name Server Address[{text}] illegal, please set it as follows, "
+            '"127.0.0.1:9876;192.168.0.1:9876"'
+        ) from None
+
+
 class Registration:
     """Keeps this broker in the routes of its name servers."""
 
     def __init__(
-        self, settings: BrokerSettings, network: Network, topics: Topics, address: Address
+        self,
+        settings: BrokerSettings,
+        servers: list[Address],
+        network: Network,
+        topics: Topics,
+        address: Address,
     ) -> None:
         self._settings = settings
         self._network = network
         self._topics = topics
         self._address = address
+        self._servers = servers
         self._channels: dict[Address, Channel] = {}
-        self._wake: dict[Address, asyncio.Event] = {}
         self.done = asyncio.Event()
         """A name server has us in its routes."""
-        try:
-            parts = [part for part in settings.namesrv_addr.split(";") if part.strip()]
-            self._servers = [Address.parse(part) for part in parts]
-        except ValueError:
-            raise BadSetting(
-                f"The Name Server Address[{settings.namesrv_addr}] illegal, please set it as "
-                'follows, "127.0.0.1:9876;192.168.0.1:9876"'
-            ) from None
 
     def start(self, scope: Scope) -> None:
         """Registers now, at each change of a topic, and every period."""
         for server in self._servers:
-            self._wake[server] = asyncio.Event()
             scope.start(self._keep(server), f"register at {server}")
-        self._topics.changed.watch(lambda _: self._now())
-
-    def _now(self) -> None:
-        for wake in self._wake.values():
-            wake.set()
 
     async def _keep(self, server: Address) -> None:
         period_s = min(60.0, max(10.0, self._settings.register_name_server_period / 1000))
-        wake = self._wake[server]
-        reachable = True
+        said = False
         while True:
-            wake.clear()
+            told = self._topics.wrapper()
             pause_s = period_s
             try:
-                await self._register(server)
-                reachable = True
+                await self._register(
+                    server, RegisterBrokerBody(topic_config_serialize_wrapper=told)
+                )
                 self.done.set()
+                said = False
             except CometError as error:
-                if reachable:
+                if not said:
                     log.warning("not registered at %s: %s", server, error)
-                reachable, pause_s = False, RETRY_S
+                said, pause_s = True, RETRY_S
+            if self._topics.wrapper().data_version != told.data_version:
+                continue
             try:
                 async with asyncio.timeout(pause_s):
-                    await wake.wait()
+                    await self._topics.changed.next()
             except TimeoutError:
                 pass
 
-    async def _register(self, server: Address) -> None:
+    async def _register(self, server: Address, body: RegisterBrokerBody) -> None:
         settings = self._settings
         header = RegisterBroker(
             broker_name=settings.broker_name,
@@ -90,12 +95,10 @@ class Registration:
             broker_id=settings.broker_id,
             enable_acting_master=False,
         )
-        body = RegisterBrokerBody(topic_config_serialize_wrapper=self._topics.wrapper()).write()
-        answer = await self._ask(
-            server, header, body, settings.register_broker_timeout_mills / 1000
-        )
+        within_s = settings.register_broker_timeout_mills / 1000
+        answer = await self._ask(server, header, body.write(), within_s)
         if answer.code != ResponseCode.SUCCESS:
-            log.warning("%s did not take our registration: %s", server, answer.remark)
+            raise CometError(f"it refused with code {answer.code}: {answer.remark or 'no remark'}")
 
     async def _ask(
         self, server: Address, header: RequestHeader, body: bytes, within_s: float
@@ -115,9 +118,10 @@ class Registration:
             broker_id=self._settings.broker_id,
         )
         for server, channel in self._channels.items():
-            if channel.usable:
-                try:
+            try:
+                if channel.usable:
                     await self._ask(server, header, b"", LEAVE_S)
-                except CometError as error:
-                    log.warning("not unregistered at %s: %s", server, error)
-            channel.close()
+            except CometError as error:
+                log.warning("not unregistered at %s: %s", server, error)
+            finally:
+                channel.close()

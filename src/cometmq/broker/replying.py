@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cometmq.kernel import headers, replies
 from cometmq.message import offset_id
-from cometmq.net import Address, Connection
+from cometmq.net import Connection
 from cometmq.protocol import Command, ResponseCode, SendAnswer
 from cometmq.runtime import Clock
 from cometmq.store import Fault, Store, Watermark
@@ -14,10 +14,8 @@ from cometmq.store import Fault, Store, Watermark
 EXTRA = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 """Every answer to a send carries these, refusals included (spec 02 ch. 15)."""
 
-
-def refusal_of_send(send: headers.Send, code: int, remark: str) -> bytes:
-    """The answer that says no to a send."""
-    return Command.answer(send.codec, send.opaque, code, remark, EXTRA).write()
+ONE_WAY = 2
+"""The bit of a frame's flag that asks for no answer."""
 
 
 @dataclass(slots=True)
@@ -25,12 +23,12 @@ class _Waiting:
     """What one turn of one connection sent: answered together, when its last record is safe."""
 
     end: int
+    size: int
     deadline: float
     connection: Connection
     sends: list[headers.Send]
     members: list[headers.Send] | None
     """The messages of a batch, which is the only one of `sends` then."""
-    size: int
 
 
 class _Queue:
@@ -74,7 +72,7 @@ class _Queue:
             if fault.stored:
                 self._owner.answer(waiting, ResponseCode.FLUSH_DISK_TIMEOUT, fault.why)
             else:
-                self._owner.refuse(waiting, fault.why)
+                self._owner.fail(waiting, fault.why)
 
     def close(self) -> None:
         """Answers nobody any more."""
@@ -86,12 +84,11 @@ class _Queue:
 class Replies:
     """Answers sends when what was asked for is true."""
 
-    def __init__(self, store: Store, address: Address, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self.bytes_in_flight = 0
         self._clock = clock
+        self._store = store
         self._timeout_s = store.settings.sync_flush_timeout / 1000
-        self._host = address.packed()
-        self._host_hex = self._host.hex().upper().encode()
         self._written = _Queue(self, store.written)
         sync = store.settings.is_sync
         self._synced = _Queue(self, store.synced) if sync else self._written
@@ -124,48 +121,55 @@ class Replies:
     ) -> None:
         if not sends:
             return
-        last = members[-1] if members else sends[-1]
-        first = members[0] if members else sends[0]
-        size = last.end - first.position
+        stored = members or sends
+        end = stored[-1].end
+        size = end - stored[0].position
         self.bytes_in_flight += size
         deadline = self._clock.time() + self._timeout_s
-        queue.add(_Waiting(last.end, deadline, connection, sends, members, size))
+        queue.add(_Waiting(end, size, deadline, connection, sends, members))
 
     def answer(self, waiting: _Waiting, code: int, remark: str = "") -> None:
         """Says where the messages are."""
         self.bytes_in_flight -= waiting.size
+        host = self._store.store_host
         if waiting.members is None:
-            data = replies.sent(waiting.sends, code, self._host_hex, remark.encode())
+            host_hex = host.hex().upper().encode()
+            data = replies.sent(waiting.sends, code, host_hex, remark.encode())
         else:
-            data = self._of_batch(waiting.sends[0], waiting.members, code, remark)
+            data = _of_batch(waiting.sends[0], waiting.members, host, code, remark)
         if data:
             waiting.connection.write(data)
 
-    def _of_batch(
-        self, batch: headers.Send, members: list[headers.Send], code: int, remark: str
-    ) -> bytes:
-        if batch.flag & 2:
-            return b""
-        header = SendAnswer(
-            msg_id=",".join(offset_id(self._host, one.position) for one in members),
-            queue_id=batch.queue_id,
-            queue_offset=members[0].queue_offset,
-            transaction_id=batch.unique_key.decode() or None,
-            region="DefaultRegion",
-            trace_on=True,
-        )
-        fields = header.fields()
-        return Command.answer(batch.codec, batch.opaque, code, remark or None, fields).write()
-
-    def refuse(self, waiting: _Waiting, why: str) -> None:
+    def fail(self, waiting: _Waiting, why: str) -> None:
         """Says that nothing of it was stored."""
         self.bytes_in_flight -= waiting.size
         for send in waiting.sends:
-            if not send.flag & 2:
-                code = ResponseCode.SERVICE_NOT_AVAILABLE
-                waiting.connection.write(refusal_of_send(send, code, why))
+            self.refuse(waiting.connection, send, ResponseCode.SERVICE_NOT_AVAILABLE, why)
+
+    def refuse(
+        self, connection: Connection, send: headers.Send, code: int, remark: str | None
+    ) -> None:
+        """Says no to a send."""
+        if not send.flag & ONE_WAY:
+            answer = Command.answer(send.codec, send.opaque, code, remark, EXTRA)
+            connection.write(answer.write())
 
     def close(self) -> None:
         """Answers nobody any more."""
         self._written.close()
         self._synced.close()
+
+
+def _of_batch(
+    batch: headers.Send, members: list[headers.Send], host: bytes, code: int, remark: str
+) -> bytes:
+    if batch.flag & ONE_WAY:
+        return b""
+    header = SendAnswer(
+        msg_id=",".join(offset_id(host, one.position) for one in members),
+        queue_id=batch.queue_id,
+        queue_offset=members[0].queue_offset,
+        transaction_id=batch.unique_key.decode() or None,
+    )
+    fields = {**header.fields(), **EXTRA}
+    return Command.answer(batch.codec, batch.opaque, code, remark or None, fields).write()

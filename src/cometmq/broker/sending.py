@@ -1,7 +1,7 @@
 """Sends: from a decoded send to its place in the log and the queue of replies, for both lanes.
 
-What a send means stands here once: `admit` decides by topic and group, its answer is kept until
-a topic changes; what depends on the single message is one mask, and the few questions behind it.
+What a send means stands here once: `admit` decides by topic, its answer is kept until a topic
+changes; what depends on the single message is one mask, and the few questions behind it.
 """
 
 import logging
@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass
 
 from cometmq.broker.groups import Groups
-from cometmq.broker.replying import EXTRA, Replies, refusal_of_send
+from cometmq.broker.replying import EXTRA, Replies
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.topics import Topics
 from cometmq.kernel import Malformed, headers, records
@@ -33,10 +33,17 @@ ASIDE = MARKS_NOT_BUILT | records.OWN | records.ODD | records.NO_WAIT | records.
 
 MULTI_TAGS = 2
 
+HOSTS = (20, 20)
+"""The longest addresses that a record can hold."""
+
+BUSY = refuse(
+    ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A topic that a group may send to: all that does not depend on the single message."""
+    """A topic that may be sent to: all that does not depend on the single message."""
 
     config: TopicConfig
     queues: dict[int, Queue]
@@ -70,52 +77,69 @@ class Sends:
         self._longest_properties = properties.LONGEST - 1 - len(self._suffix)
         self._clock = clock
         self._ids = UniqueIds(settings.registered, chance.getrandbits(16), chance)
-        self._admissions: dict[tuple[str, str], Admission] = {}
+        self._admissions: dict[str, Admission] = {}
         self._until_saved: dict[Connection, list[headers.Send]] = {}
+        self._bytes_held = 0
         topics.changed.watch(lambda _: self._admissions.clear())
-        topics.kept.saves.watch(lambda _: self._topics_saved())
+        topics.saves.watch(lambda _: self._topics_saved())
 
     def take(self, connection: Connection, sends: list[headers.Send]) -> None:
         """Stages what may be sent and refuses the rest; the replies follow by their watermarks."""
-        if (held := self._until_saved.get(connection)) is not None:
-            held += sends  # those before wait for their topic: a connection's order is kept
+        if connection in self._until_saved:
+            self._hold(connection, sends)  # a connection's order is kept
             return
-        admissions, saved = self._admissions, self._topics.kept.saved
+        admissions, saved = self._admissions, self._topics.saved
         staged: list[headers.Send] = []
-        for at, send in enumerate(sends):
-            admission = admissions.get((send.topic, send.group)) or self.admit(send)
-            if isinstance(admission, Refusal):
-                self._refuse(connection, send, admission)
-                continue
+        for send in sends:
+            admission = admissions.get(send.topic)
+            if admission is None:
+                known = self.admit(send)
+                if isinstance(known, Refusal):
+                    self._refuse(connection, send, known)
+                    continue
+                admission = known
             if admission.change > saved:
-                self._until_saved[connection] = sends[at:]
+                self._hold(connection, sends[sends.index(send) :])
                 break
             queue = admission.queues.get(send.queue_id)
-            if queue is None or send.marks & ASIDE != records.UNIQUE or send.batch:
+            if queue is not None and send.marks & ASIDE == records.UNIQUE and not send.batch:
+                refusal = self._stage(connection, send, admission, queue)
+                if refusal is None:
+                    staged.append(send)
+                    continue
+            else:
                 # Replies stand in the order of the log: those before go first.
                 self._replies.when_synced(connection, staged)
                 staged = []
                 refusal = self._take_aside(connection, send, admission)
-            else:
-                refusal = self._stage(connection, send, admission, queue)
-                if refusal is None:
-                    staged.append(send)
             if refusal is not None:
                 self._refuse(connection, send, refusal)
         self._replies.when_synced(connection, staged)
 
+    def _hold(self, connection: Connection, sends: list[headers.Send]) -> None:
+        """Keeps sends until their topic is on disk; if its save has failed, there is another."""
+        held = self._until_saved.setdefault(connection, [])
+        for send in sends:
+            if self._bytes_held + self._replies.bytes_in_flight > self._most_in_flight:
+                self._refuse(connection, send, BUSY)
+            else:
+                held.append(send)
+                lengths = len(send.topic), len(send.body), len(send.properties)
+                self._bytes_held += records.size_of(*lengths, *HOSTS)
+        self._topics.save()
+
     def _topics_saved(self) -> None:
-        held, self._until_saved = self._until_saved, {}
+        held, self._until_saved, self._bytes_held = self._until_saved, {}, 0
         for connection, sends in held.items():
-            if self._topics.kept.failure is None:
+            if self._topics.failure is None:
                 self.take(connection, sends)
                 continue
-            why = refuse(ResponseCode.SERVICE_NOT_AVAILABLE, self._topics.kept.failure)
+            why = refuse(ResponseCode.SERVICE_NOT_AVAILABLE, self._topics.failure)
             for send in sends:
                 self._refuse(connection, send, why)
 
     def admit(self, send: headers.Send) -> Admission | Refusal:
-        """What holds for every send of a group to a topic."""
+        """What holds for every send to a topic."""
         topic = send.topic
         if why := names.topic_fault(topic, by_broker=True):
             return refuse(ResponseCode.INVALID_PARAMETER, why)
@@ -135,7 +159,7 @@ class Sends:
             return refuse(ResponseCode.TOPIC_NOT_EXIST, why)
         multi = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         admission = Admission(config, {}, self._topics.change_of(topic), multi)
-        self._admissions[topic, send.group] = admission
+        self._admissions[topic] = admission
         return admission
 
     def _take_aside(
@@ -157,12 +181,12 @@ class Sends:
     def _complete(self, send: headers.Send) -> None:
         """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
         if send.marks & (records.OWN | records.ODD):
-            send.properties = properties.rewrite(send.properties)
+            send.rewrite(properties.rewrite(send.properties))
         if not send.unique_key:
             text = send.properties
             end = b"" if not text or text.endswith(b"\x02") else b"\x02"
             key = self._ids.make(self._clock.now_ms()).encode()
-            send.properties = b"%s%sUNIQ_KEY\x01%s\x02" % (text, end, key)
+            send.rewrite(b"%s%sUNIQ_KEY\x01%s\x02" % (text, end, key))
 
     def _stage(
         self, connection: Connection, send: headers.Send, admission: Admission, queue: Queue
@@ -171,7 +195,8 @@ class Sends:
         refusal = self._refusal_of(send)
         if refusal is not None:
             return refusal
-        send.sys_flag |= admission.sys_flag
+        if admission.sys_flag:
+            send.sys_flag |= admission.sys_flag
         cause = self._store.stage(send, queue, connection.born_host, self._suffix)
         return None if cause is None else self._refusal_for(cause)
 
@@ -187,14 +212,13 @@ class Sends:
             return self._illegal()
         if len(send.properties) > self._longest_properties:
             return self._illegal()
-        if send.reconsume_times > send.max_reconsume_times >= 0:
+        if 0 <= send.max_reconsume_times < send.reconsume_times:
             return refuse(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"tried {send.reconsume_times} times: dead letters are not built yet",
             )
         if self._replies.bytes_in_flight > self._most_in_flight:
-            busy = "[REJECTREQUEST]system busy, start flow control for a while"
-            return refuse(ResponseCode.SYSTEM_BUSY, busy)
+            return BUSY
         return None
 
     def _illegal(self) -> Refusal:
@@ -269,5 +293,4 @@ class Sends:
         return None
 
     def _refuse(self, connection: Connection, send: headers.Send, refusal: Refusal) -> None:
-        if not send.flag & 2:
-            connection.write(refusal_of_send(send, refusal.code, refusal.remark))
+        self._replies.refuse(connection, send, refusal.code, refusal.remark)

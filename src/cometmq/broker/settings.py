@@ -1,9 +1,9 @@
 """What an operator can set on a broker, under the original's names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cometmq.runtime import BadSetting, own_address
-from cometmq.runtime.host import is_loopback, is_own, is_wildcard
+from cometmq.runtime.host import is_loopback, is_own, is_wildcard, numeric
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,6 @@ class BrokerSettings:
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 24_000
     flush_consumer_offset_interval: int = 5_000
-    long_polling_enable: bool = True
-    short_polling_time_mills: int = 1_000
     channel_expired_timeout: int = 120_000
     server_channel_max_idle_time_seconds: int = 120
     admin_allowed_addresses: tuple[str, ...] = ()
@@ -49,18 +47,22 @@ class BrokerSettings:
             return self.broker_ip1
         return own_address() if is_wildcard(self.bound) else self.bound
 
-    def check(self) -> None:
-        """BadSetting where clients could not reach what they are told."""
-        if not self.broker_ip1:
-            return
-        if not self.bind_address and not is_own(self.broker_ip1):
+    def checked(self) -> "BrokerSettings":
+        """With addresses for names; BadSetting where clients could not reach what they are told."""
+        told = self.broker_ip1 and numeric("brokerIP1", self.broker_ip1)
+        bound = self.bind_address and numeric("bindAddress", self.bind_address)
+        known = replace(self, broker_ip1=told, bind_address=bound)
+        if not told:
+            return known
+        if not bound and not is_own(told):
             raise BadSetting(
                 f"brokerIP1={self.broker_ip1} is no address of this machine: set bindAddress to "
                 "the address to listen on, and brokerIP1 stays what clients are told"
             )
-        covered = is_wildcard(self.bound) or self.bound == self.broker_ip1
-        if not covered and (is_own(self.broker_ip1) or is_loopback(self.bound)):
+        covered = is_wildcard(known.bound) or known.bound == told
+        if not covered and (is_own(told) or is_loopback(known.bound)):
             raise BadSetting(
                 f"brokerIP1={self.broker_ip1} is told to clients, but only {self.bound} is "
                 "listened on: set bindAddress to the same address, or to 0.0.0.0"
             )
+        return known

@@ -1,7 +1,5 @@
 """Topics: which there are, how they are made, and the file that remembers them."""
 
-from dataclasses import dataclass
-
 from cometmq.broker.kept import Kept
 from cometmq.broker.settings import BrokerSettings
 from cometmq.message import names
@@ -16,61 +14,50 @@ UNIT, HAS_UNIT_SUBSCRIPTION = 1, 2
 """Bits of a topic's sysFlag."""
 
 
-@dataclass(frozen=True)
-class _System:
-    """A topic that every broker has."""
-
-    name: str
-    queues: int
-    perm: int = RW
-
-
-def _system_topics(settings: BrokerSettings) -> list[_System]:
+def _system_topics(settings: BrokerSettings) -> list[TopicConfig]:
     """Spec 01 19.8: in the order in which the original makes them."""
     cluster, broker = settings.broker_cluster_name, settings.broker_name
-    made = [_System("SELF_TEST_TOPIC", 1)]
+    made = [_config("SELF_TEST_TOPIC", 1)]
     if settings.auto_create_topic_enable:
-        made.append(_System(TEMPLATE, settings.default_topic_queue_nums, RW | INHERIT))
+        made.append(_config(TEMPLATE, settings.default_topic_queue_nums, RW | INHERIT))
     made += [
-        _System("BenchmarkTest", 1024),
-        _System(cluster, 16 if settings.cluster_topic_enable else 1, RW | INHERIT),
-        _System(broker, 1, RW | INHERIT if settings.broker_topic_enable else INHERIT),
-        _System("OFFSET_MOVED_EVENT", 1),
-        _System("SCHEDULE_TOPIC_XXXX", 18),
+        _config("BenchmarkTest", 1024),
+        _config(cluster, 16 if settings.cluster_topic_enable else 1, RW | INHERIT),
+        _config(broker, 1, RW | INHERIT if settings.broker_topic_enable else INHERIT),
+        _config("OFFSET_MOVED_EVENT", 1),
+        _config("SCHEDULE_TOPIC_XXXX", 18),
     ]
     if settings.trace_topic_enable:
-        made.append(_System("RMQ_SYS_TRACE_TOPIC", 1))
+        made.append(_config("RMQ_SYS_TRACE_TOPIC", 1))
     return [
         *made,
-        _System(f"{cluster}_REPLY_TOPIC", 1),
-        _System("RMQ_SYS_TRANS_HALF_TOPIC", 1),
-        _System("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1),
-        _System(f"rmq_sys_REVIVE_LOG_{cluster}", 8),
-        _System(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, INHERIT),
-        _System("rmq_sys_wheel_timer", 1),
+        _config(f"{cluster}_REPLY_TOPIC", 1),
+        _config("RMQ_SYS_TRANS_HALF_TOPIC", 1),
+        _config("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1),
+        _config(f"rmq_sys_REVIVE_LOG_{cluster}", 8),
+        _config(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, INHERIT),
+        _config("rmq_sys_wheel_timer", 1),
     ]
 
 
-class Topics:
+class Topics(Kept[TopicConfigWrapper]):
     """The topics of this broker, and when each change of them is on disk."""
 
     def __init__(
         self, table: Table, threads: Threads, clock: Clock, settings: BrokerSettings
     ) -> None:
-        self._clock = clock
-        self._settings = settings
-        self._system = {one.name for one in _system_topics(settings)}
-        found = table.load()
-        wrapper = TopicConfigWrapper.read(found) if found else TopicConfigWrapper()
-        self._configs = dict(wrapper.topic_config_table)
-        self._version = wrapper.data_version
-        self.kept = Kept(table, threads, lambda: self.wrapper().write(pretty=True))
+        super().__init__(table, threads, clock, TopicConfigWrapper)
+        self._makes = settings.auto_create_topic_enable
+        self._configs = self._loaded.topic_config_table
+        self._changed_by: dict[str, int] = {}
         self.changed: Signal[str] = Signal()
-        self._changes: dict[str, int] = {}
-        for one in _system_topics(settings):
-            known = self.find(one.name)
-            if known is None or (one.name == TEMPLATE and known.write_queue_nums != one.queues):
-                self._put(_config(one.name, one.queues, one.perm))
+        system = _system_topics(settings)
+        self._system = {one.topic_name for one in system}
+        for one in system:
+            known = self.find(one.topic_name)
+            resized = known is not None and known.write_queue_nums != one.write_queue_nums
+            if known is None or (one.topic_name == TEMPLATE and resized):
+                self._put(one)
 
     def find(self, name: str) -> TopicConfig | None:
         """How a topic is configured; None where there is none."""
@@ -81,21 +68,22 @@ class Topics:
         return name in self._system or names.is_system_topic(name)
 
     def change_of(self, name: str) -> int:
-        """The number of the save that this topic is in (`kept.is_saved`)."""
-        return self._changes.get(name, 0)
+        """The number of the change that this topic is from; it is on disk when `saved` is there."""
+        return self._changed_by.get(name, 0)
 
     def put(self, config: TopicConfig) -> int:
         """Makes a topic or changes it; the number of the save that has it."""
-        if self.find(config.topic_name) == config:
-            return self.change_of(config.topic_name)
-        self._put(config)
-        self.changed.fire(config.topic_name)
-        return self._changes[config.topic_name]
+        name = config.topic_name
+        if self.find(name) != config:
+            self._put(config)
+            self.changed.fire(name)
+        return self.change_of(name)
 
     def _put(self, config: TopicConfig) -> None:
         self._configs[config.topic_name] = config
-        self._version = self._version.next(self._clock.now_ms())
-        self._changes[config.topic_name] = self.kept.touch()
+        self._next_version()
+        self._changed_by[config.topic_name] = self._change()
+        self.save()
 
     def make_for_send(
         self, name: str, template: str, queues: int, *, unit: bool
@@ -104,7 +92,7 @@ class Topics:
         if name.startswith(names.RETRY):
             return self.make_retry(name, 1, unit=unit)
         model = self.find(template)
-        if model is None or not model.perm & INHERIT or not self._settings.auto_create_topic_enable:
+        if model is None or not model.perm & INHERIT or not self._makes:
             return None
         count = min(queues, model.write_queue_nums)
         if count <= 0:
@@ -123,12 +111,8 @@ class Topics:
             self.put(config)
         return config
 
-    def wrapper(self) -> TopicConfigWrapper:
-        """All topics as they are stored and registered."""
-        return TopicConfigWrapper(self._version, topic_config_table=dict(self._configs))
 
-
-def _config(name: str, queues: int, perm: int, flag: int = 0) -> TopicConfig:
+def _config(name: str, queues: int, perm: int = RW, flag: int = 0) -> TopicConfig:
     return TopicConfig(
         topic_name=name,
         read_queue_nums=queues,

@@ -41,10 +41,9 @@ async def receive(given: argparse.Namespace) -> int:
     left = given.count
     wanted = {given.topic: "*"}
     async with Consumer(given.namesrv, group=GROUP, subscribe=wanted, start="earliest") as consumer:
-        async for message in consumer:
+        while left is None or left > 0:
+            message = await anext(consumer)
             print(message.body.decode("utf-8", "replace"), flush=True)
             await message.ack()
             left = left and left - 1
-            if left == 0:
-                break
     return 0

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from cometmq.broker import BrokerSettings
 from cometmq.kernel import NAME as KERNEL
@@ -23,6 +22,9 @@ from cometmq.store.births import write_file
 
 SMALL_LOG = 64 << 20
 """Log files of a node that was started without a configuration: 1 GiB each is much for a laptop."""
+
+REGISTERED_S = 5.0
+"""Clients of a node that has started must find it."""
 
 DATA = "storePathRootDir"
 LOG = "storePathCommitLog"
@@ -66,6 +68,8 @@ async def up(given: argparse.Namespace) -> int:
         async with Node(plan.node, disk=disk) as node:
             if plan.own_sizes:
                 write_file(disk, "broker.conf", plan.properties(node))
+            if node.name_server is not None:  # one of our own is there, and has us in a moment
+                await node.broker.registered(REGISTERED_S)
             await prove(node.broker.address, node.name_server)
             # What lives now lives on; the collector need not walk over it again (design).
             gc.collect()
@@ -130,7 +134,7 @@ class Plan:
 
     def properties(self, node: Node) -> bytes:
         """What an original has to be told to open this store."""
-        broker, store = self.node.broker, self.node.store
+        broker, store = node.broker.settings, self.node.store
         pairs = {
             "brokerClusterName": broker.broker_cluster_name,
             "brokerName": broker.broker_name,
@@ -163,19 +167,16 @@ def _address(option: str, text: str) -> Address:
 
 
 def _say(node: Node, plan: Plan) -> None:
-    broker = node.broker
-    told = Address(plan.node.broker.registered, broker.address.port)
+    broker, namesrv = node.broker.settings, node.namesrv
+    told = Address(broker.registered, node.broker.address.port)
     flush = plan.node.store.flush_disk_type.name
-    lines = [
-        f"ready: name server {node.namesrv}, broker {plan.node.broker.broker_name} at {told}, "
-        f"data in {plan.data}, {flush}, kernel {KERNEL}; one message was sent and received",
-        f"  cometmq send -n {node.namesrv} orders 'hello'",
-        f"  cometmq receive -n {node.namesrv} orders",
-        f'  Python: async with Producer("{node.namesrv}", group="shop") as producer: ...',
-        f'  Java:   producer.setNamesrvAddr("{node.namesrv}")',
+    print(
+        f"ready: name server {namesrv}, broker {broker.broker_name} at {told}, data in "
+        f"{plan.data}, {flush}, kernel {KERNEL}; one message was sent and received\n"
+        f"  cometmq send -n {namesrv} orders 'hello'\n"
+        f"  cometmq receive -n {namesrv} orders\n"
+        f'  Python: async with Producer("{namesrv}", group="shop") as producer: ...\n'
+        f'  Java:   producer.setNamesrvAddr("{namesrv}")\n'
         "  Ctrl-C stops it; what was acknowledged stays.",
-    ]
-    print("\n".join(lines), flush=True)
-
-
-__all__: list[Any] = ["add", "up"]
+        flush=True,
+    )

@@ -51,8 +51,8 @@ class Consumer:
         self._subscribed[retry_topic(group)] = Tags.parse("*")
         self._most_messages = buffer_messages
         self._most_bytes = buffer_bytes
-        self._bytes = 0
-        self._ready: deque[tuple[ReceivedMessage, int]] = deque()
+        self._held = self._held_bytes = 0
+        self._ready: deque[ReceivedMessage] = deque()
         self._arrived = asyncio.Event()
         self._has_room = asyncio.Event()
         self._current: ReceivedMessage | None = None
@@ -62,6 +62,7 @@ class Consumer:
             chance=random,
             masters_only=False,
             describe=self._describe,
+            leaving=lambda me: UnregisterClient(me, consumer_group=group),
             notified=lambda: self._membership.wake(),
         )
         self._membership = Membership(self, list(self._subscribed))
@@ -99,19 +100,19 @@ class Consumer:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        session = self.session
         try:
             if isinstance(error, Exception) and self._current is not None:
                 # The body of the loop failed, which the iterator could not see.
                 await self._current.retry()
             if error is None or isinstance(error, Exception):
                 await self._membership.close()
-                await session.leave(UnregisterClient(session.client_id, consumer_group=self.group))
             else:  # cancelled: no time for answers, but what was acknowledged is said once more
                 await self._commit()
+                for reader in self._membership.readers():
+                    reader.stop()
         finally:
             self._arrived.set()
-            await session.__aexit__(kind, error, trace)
+            await self.session.__aexit__(kind, error, trace)
 
     def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         return self
@@ -122,43 +123,39 @@ class Consumer:
         if self._current is not None:
             await self._current.ack()
             self._current = None
-        while True:
-            while self._ready:
-                message, size = self._ready.popleft()
-                self._bytes -= size
-                if not self._full():
-                    self._has_room.set()
-                if not message._reader.dropped:
-                    self._current = message
-                    return message
+        while not self._ready:
             self._arrived.clear()
             await self._arrived.wait()
             self.session.check_running("consumer")
+        self._current = self._ready.popleft()
+        return self._current
 
-    def deliver(self, message: ReceivedMessage, size: int) -> None:
-        """A message of one of our queues is there."""
-        self._ready.append((message, size))
-        self._bytes += size
+    def deliver(self, message: ReceivedMessage) -> None:
+        """A message of one of our queues is there, for the first time or again."""
+        self._ready.append(message)
         self._arrived.set()
 
     def forget(self, reader: Reader) -> None:
         """A queue has gone to another member: what it brought is not delivered here any more."""
-        kept = [(one, size) for one, size in self._ready if one._reader is not reader]
-        self._bytes = sum(size for _, size in kept)
-        self._ready = deque(kept)
+        self._ready = deque(one for one in self._ready if one._reader is not reader)
+
+    def hold(self, more: int, size: int) -> None:
+        """So many messages and bytes more are here and not settled; or fewer."""
+        self._held += more
+        self._held_bytes += size
         if not self._full():
             self._has_room.set()
 
     def _full(self) -> bool:
-        return len(self._ready) >= self._most_messages or self._bytes >= self._most_bytes
+        return self._held >= self._most_messages or self._held_bytes >= self._most_bytes
 
     async def room(self) -> None:
-        """Waits until the buffer takes more."""
+        """Waits until the buffer takes more; messages that wait to come again are part of it."""
         while self._full():
             self._has_room.clear()
             await self._has_room.wait()
 
-    def trouble(self, code: int) -> None:
+    def trouble(self) -> None:
         """A broker does not serve us as it should: perhaps it has forgotten us."""
         self._membership.wake(routes=True)
 

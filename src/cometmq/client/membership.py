@@ -5,17 +5,17 @@ import logging
 from typing import TYPE_CHECKING
 
 from cometmq.client.allocation import MessageQueue, average, java_order
-from cometmq.client.errors import BrokerRefused, ClientError, NoRoute
+from cometmq.client.errors import BrokerRefused, ClientError
 from cometmq.client.reading import Reader
 from cometmq.client.routes import Route
 from cometmq.message.names import RETRY
-from cometmq.net import Address
 from cometmq.protocol import (
     ConsumerIds,
     GetConsumerListByGroup,
     GetMaxOffset,
     OffsetAnswer,
     QueryConsumerOffset,
+    RequestHeader,
     ResponseCode,
 )
 from cometmq.runtime import CometError
@@ -28,8 +28,6 @@ log = logging.getLogger("cometmq.client")
 PERIOD_S = 20.0
 SOON_S = 1.0
 """After a pass in which something could not be done yet."""
-
-ASK_S = 3.0
 
 
 class Membership:
@@ -72,8 +70,7 @@ class Membership:
         self._leaving = True
         async with self._passing:  # a pass that is under way takes nothing more
             owned, self._owned = self._owned, {}
-            for reader in owned.values():
-                await reader.drop()
+            await asyncio.gather(*(reader.drop() for reader in owned.values()))
 
     async def _pass(self) -> bool:
         """One look at all topics; whether everything came out as it should."""
@@ -83,7 +80,7 @@ class Membership:
             try:
                 routes = self._session.routes
                 await (routes.refresh(topic) if self._refresh else routes.find(topic))
-            except (NoRoute, ClientError) as error:
+            except CometError as error:
                 balanced = False
                 if not topic.startswith(RETRY):
                     log.info("topic %s: %s", topic, error)
@@ -112,17 +109,17 @@ class Membership:
         for queue in [one for one in self._owned if one.topic == topic and one not in wanted]:
             await self._owned.pop(queue).drop()
         complete = True
-        for queue in wanted:
-            if queue not in self._owned:
-                try:
-                    offset = await self._start(queue, route)
-                except CometError as error:
-                    # Never a guess: a queue that started at one would skip or repeat messages.
-                    log.info("%s is not read yet: %s", queue, error)
-                    complete = False
-                    continue
-                if self._leaving:
-                    return False
+        for queue in [one for one in wanted if one not in self._owned]:
+            offset: int | None = None
+            try:
+                offset = await self._start(queue, route)
+            except CometError as error:
+                # Never a guess: a queue that started at one would skip or repeat messages.
+                log.info("%s is not read yet: %s", queue, error)
+                complete = False
+            if self._leaving:
+                return False
+            if offset is not None:
                 self._owned[queue] = Reader(self._consumer, queue, offset)
         return complete
 
@@ -130,34 +127,29 @@ class Membership:
         brokers = sorted(route.addresses)
         if not brokers:
             raise ClientError("the route has no broker that could be asked for the members")
-        addresses = route.addresses[self._session.random.choice(brokers)]
-        address = addresses.get(0) or next(iter(addresses.values()))
-        header = GetConsumerListByGroup(self._consumer.group)
-        answer = await self._session.pool.ask(address, header, ASK_S)
+        address = route.any_of(self._session.random.choice(brokers))
+        answer = await self._session.pool.ask(address, GetConsumerListByGroup(self._consumer.group))
         if answer.code != ResponseCode.SUCCESS:
             return []
         return sorted(ConsumerIds.read(answer.body).consumer_id_list, key=java_order)
 
     async def _start(self, queue: MessageQueue, route: Route) -> int:
         """Where to go on, or to begin (spec 04 4.4)."""
-        addresses = route.addresses.get(queue.broker, {})
-        address = addresses.get(0) or next(iter(addresses.values()), None)
-        if address is None:
-            raise ClientError(f"The broker[{queue.broker}] not exist: it is in no route")
         topic, number = queue.topic, queue.queue_id
         ask = QueryConsumerOffset(self._consumer.group, topic, number)
-        answer = await self._session.pool.ask(address, ask, ASK_S)
-        if answer.code == ResponseCode.SUCCESS:
-            return OffsetAnswer.read(answer.fields).offset
-        if answer.code != ResponseCode.QUERY_NOT_FOUND:
-            raise BrokerRefused(f"offset of {queue}", str(address), answer.code, answer.remark)
+        offset = await self._offset(queue, route, ask)
+        if offset is not None:
+            return offset
         if topic.startswith(RETRY) or self._consumer.start == "earliest":
             return 0
-        return await self._end(queue, address)
+        return await self._offset(queue, route, GetMaxOffset(topic, number)) or 0
 
-    async def _end(self, queue: MessageQueue, address: Address) -> int:
-        ask = GetMaxOffset(queue.topic, queue.queue_id)
-        answer = await self._session.pool.ask(address, ask, ASK_S)
+    async def _offset(self, queue: MessageQueue, route: Route, ask: RequestHeader) -> int | None:
+        address = route.any_of(queue.broker)
+        answer = await self._session.pool.ask(address, ask)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
         if answer.code != ResponseCode.SUCCESS:
-            raise BrokerRefused(f"end of {queue}", str(address), answer.code, answer.remark)
+            what = f"{type(ask).__name__} of {queue}"
+            raise BrokerRefused(what, str(address), answer.code, answer.remark)
         return OffsetAnswer.read(answer.fields).offset

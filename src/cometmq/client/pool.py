@@ -3,9 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
-from cometmq.net import Address, Channel, LocalNetwork, Network
+from cometmq.client.errors import NotRunning
+from cometmq.net import Address, Channel, LocalNetwork, Network, NotConnected
 from cometmq.net.channel import CONNECT_S, Asked
 from cometmq.protocol import Command, RequestHeader
+
+ASK_S = 3.0
+"""How long a server may take to answer a question, connecting included."""
 
 
 class Pool:
@@ -19,12 +23,13 @@ class Pool:
         self._opened = opened
         self._channels: dict[Address, Channel] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
+        self._closed = False
 
     async def ask(
         self,
         address: Address,
         header: RequestHeader,
-        within_s: float,
+        within_s: float = ASK_S,
         body: bytes = b"",
         code: int | None = None,
     ) -> Command:
@@ -41,23 +46,42 @@ class Pool:
         channel = await self._channel(address, CONNECT_S)
         channel.tell(Command.request(header, body, code=code))
 
-    async def _channel(self, address: Address, within_s: float) -> Channel:
+    def is_open(self, address: Address) -> bool:
+        """There is a connection to this address."""
         channel = self._channels.get(address)
-        if channel is not None and channel.usable:
-            return channel
-        # Those who come while a connection is made wait for the same attempt.
-        async with self._opening.setdefault(address, asyncio.Lock()):
-            channel = self._channels.get(address)
-            if channel is None or not channel.usable:
-                channel = await Channel.open(
-                    self._network, address, self._asked, min(within_s, CONNECT_S)
-                )
-                self._channels[address] = channel
-                self._opened(address)
-            return channel
+        return channel is not None and channel.usable
+
+    async def _channel(self, address: Address, within_s: float) -> Channel:
+        if self.is_open(address):
+            return self._channels[address]
+        try:
+            # Those who come while a connection is made wait for the same attempt, each for no
+            # longer than its own time.
+            async with (
+                asyncio.timeout(min(within_s, CONNECT_S)),
+                self._opening.setdefault(address, asyncio.Lock()),
+            ):
+                if not self.is_open(address):
+                    await self._open(address)
+                return self._channels[address]
+        except TimeoutError:
+            raise NotConnected(
+                f"connect to {address} failed: no answer within {within_s:.1f} s; "
+                "is the server running, and is a firewall in between?"
+            ) from None
+
+    async def _open(self, address: Address) -> None:
+        if not self._closed:
+            channel = await Channel.open(self._network, address, self._asked)
+            self._channels[address] = channel
+            self._opened(address)
+        if self._closed:
+            self.close()
+            raise NotRunning(f"connect to {address} failed: the client's block has ended")
 
     def close(self) -> None:
-        """Ends all connections; who still waits for an answer gets ChannelClosed."""
+        """Ends all connections, for good; who still waits for an answer gets ChannelClosed."""
+        self._closed = True
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()

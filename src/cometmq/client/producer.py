@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from cometmq.client.allocation import MessageQueue
-from cometmq.client.errors import BrokerRefused, ClientError, NoRoute, NotConfirmed, SendFailed
+from cometmq.client.errors import BrokerRefused, NoRoute, NotConfirmed, SendFailed
 from cometmq.client.routes import TEMPLATE, Route
 from cometmq.client.session import Session
 from cometmq.message import (
@@ -20,7 +20,7 @@ from cometmq.message import (
     properties,
 )
 from cometmq.message.names import group_fault
-from cometmq.net import Address, Network
+from cometmq.net import Network
 from cometmq.protocol import (
     HeartbeatData,
     ProducerData,
@@ -40,6 +40,7 @@ NOT_CONFIRMED: dict[int, str] = {
     ResponseCode.SLAVE_NOT_AVAILABLE: "no slave is there to take it",
     ResponseCode.FLUSH_SLAVE_TIMEOUT: "no slave has taken it in time",
 }
+LATE = "the broker did not answer in time: give more with timeout_ms, or look at its load"
 BORROWED_QUEUES = 4
 
 
@@ -98,6 +99,7 @@ class Producer:
             describe=lambda me: HeartbeatData(
                 client_id=me, producer_data_set=(ProducerData(group_name=group),)
             ),
+            leaving=lambda me: UnregisterClient(me, producer_group=group),
         )
         chance = self._session.random
         self._ids = UniqueIds(self._session.host, chance.getrandbits(16), chance)
@@ -108,12 +110,7 @@ class Producer:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        session = self._session
-        try:
-            if not isinstance(error, asyncio.CancelledError):
-                await session.leave(UnregisterClient(session.client_id, producer_group=self._group))
-        finally:
-            await session.__aexit__(kind, error, trace)
+        await self._session.__aexit__(kind, error, trace)
 
     async def send(
         self,
@@ -129,8 +126,7 @@ class Producer:
         """
         self._session.check_running("producer")
         parcel = self._pack(message, queue)
-        sending = _Sending(self, parcel, timeout_ms or self._timeout_ms)
-        return await sending.run(queue)
+        return await _Sending(self, parcel, queue, timeout_ms or self._timeout_ms).run()
 
     async def send_oneway(
         self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None
@@ -141,7 +137,8 @@ class Producer:
         route = await self._session.routes.find_to_send(parcel.topic)
         where = queue or self.next_queue(route, parcel.topic, None)
         header = self.header(parcel, where)
-        await self._session.pool.tell(master_of(route, where), header, parcel.body, parcel.code)
+        address = route.master(where.broker)
+        await self._session.pool.tell(address, header, parcel.body, parcel.code)
 
     def _pack(self, given: Message | Sequence[Message], queue: MessageQueue | None) -> _Parcel:
         if isinstance(given, Message):
@@ -213,73 +210,75 @@ class Producer:
         return queues[turn % len(queues)]
 
 
-def master_of(route: Route, queue: MessageQueue) -> Address:
-    """Where a queue is written to."""
-    address = route.master(queue.broker)
-    if address is None:
-        raise ClientError(f"The broker[{queue.broker}] not exist: its master is in no route")
-    return address
-
-
 class _Sending:
     """One send, from its first try to its receipt or its failure."""
 
-    def __init__(self, producer: Producer, parcel: _Parcel, timeout_ms: int) -> None:
+    def __init__(
+        self, producer: Producer, parcel: _Parcel, queue: MessageQueue | None, timeout_ms: int
+    ) -> None:
         self._producer = producer
         self._session = producer._session
         self._parcel = parcel
+        self._queue = queue
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._until = self._began + timeout_ms / 1000
         self._tried: list[str] = []
-        self._code: int | None = None
 
-    async def run(self, queue: MessageQueue | None) -> Receipt:
+    async def run(self) -> Receipt:
         """Tries until one try succeeds, the tries are used up, or the time is over."""
-        tries = 1 if queue is not None else self._producer._tries
+        tries = 1 if self._queue is not None else self._producer._tries
         failed: str | None = None
         last: CometError | None = None
-        topic = self._parcel.topic
-        for number in range(tries):
-            try:
-                async with asyncio.timeout_at(self._until):
-                    route = await self._session.routes.find_to_send(topic)
-            except TimeoutError:
-                break
-            where = queue or self._producer.next_queue(route, topic, failed)
-            brokers = len({one.broker for one in route.to_write})
-            left = self._until - self._loop.time()
-            if left <= 0:
-                break
+        for tries_left in range(tries, 0, -1):
+            if last is not None:
+                await self._refresh(self._left_s / tries_left)
+            route = await self._route()
+            where = self._queue or self._producer.next_queue(route, self._parcel.topic, failed)
             # While another broker could be tried, a silent one does not get all the time.
-            share = left / (tries - number) if brokers > 1 else left
+            others = len({one.broker for one in route.to_write}) > 1
+            share_s = self._left_s / tries_left if others else self._left_s
+            if share_s <= 0:
+                break
             try:
-                return await self._try(route, where, share)
+                return await self._try(route, where, share_s)
             except NotConfirmed:
                 raise
-            except BrokerRefused as error:
-                if error.code not in TRIED_AGAIN:
-                    raise
-                last, self._code = error, error.code
             except CometError as error:
+                if isinstance(error, BrokerRefused) and error.code not in TRIED_AGAIN:
+                    raise
                 last = error
             failed = where.broker
-            self._tried.append(f"{where.broker} ({last})")
-            await self._refresh()
-        raise self._failure(last)
+            self._tried.append(f"{failed} ({last})")
+        late = last is None or isinstance(last, TimedOut)
+        raise self._failure(LATE if late else "see what each broker said", last) from last
 
-    async def _refresh(self) -> None:
-        """The route may be what was wrong."""
-        if self._session.routes.known(self._parcel.topic) is not None:
-            try:
-                async with asyncio.timeout_at(self._until):
-                    await self._session.routes.refresh(self._parcel.topic)
-            except (TimeoutError, CometError):
-                pass  # the route that we have is the best there is
+    @property
+    def _left_s(self) -> float:
+        return self._until - self._loop.time()
+
+    async def _route(self) -> Route:
+        routes = self._session.routes
+        try:
+            async with asyncio.timeout_at(self._until):
+                return await routes.find_to_send(self._parcel.topic)
+        except TimeoutError:
+            asked = ", ".join(map(str, routes.servers))
+            raise self._failure(
+                f"no name server of {asked} has said where the topic is: is one running there? "
+                "Give more time with timeout_ms"
+            ) from None
+
+    async def _refresh(self, within_s: float) -> None:
+        """The route may be what was wrong; a silent name server does not cost another try."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._session.routes.refresh(self._parcel.topic)
+        except (TimeoutError, CometError):
+            pass  # the route that we have is the best there is
 
     async def _try(self, route: Route, where: MessageQueue, within_s: float) -> Receipt:
-        parcel = self._parcel
-        address = master_of(route, where)
+        parcel, address = self._parcel, route.master(where.broker)
         header = self._producer.header(parcel, where)
         pool = self._session.pool
         answer = await pool.ask(address, header, within_s, parcel.body, parcel.code)
@@ -288,14 +287,8 @@ class _Sending:
             what = f"send to {parcel.topic!r}, queue {where.queue_id}"
             raise BrokerRefused(what, f"{where.broker} at {address}", answer.code, answer.remark)
         told = SendAnswer.read(answer.fields)
-        receipt = Receipt(
-            parcel.ids,
-            told.msg_id,
-            parcel.topic,
-            where.broker,
-            told.queue_id,
-            told.queue_offset,
-        )
+        place = where.broker, told.queue_id, told.queue_offset
+        receipt = Receipt(parcel.ids, told.msg_id, parcel.topic, *place)
         if unconfirmed is not None:
             raise NotConfirmed(
                 f"send to {parcel.topic!r}: {where.broker} at {address} has stored the message, "
@@ -303,29 +296,13 @@ class _Sending:
                 answer.code,
                 receipt,
             )
-        if self._session.routes.known(parcel.topic) is None:
-            self._session.scope.start(self._learn(), "route of a new topic")
         return receipt
 
-    async def _learn(self) -> None:
-        """The send has made its topic; its route is what later sends go by."""
-        try:
-            await self._session.routes.refresh(self._parcel.topic)
-        except CometError:
-            pass  # not registered yet: the next send borrows the template's route once more
-
-    def _failure(self, last: CometError | None) -> SendFailed:
+    def _failure(self, advice: str, last: CometError | None = None) -> SendFailed:
         cost_ms = (self._loop.time() - self._began) * 1000
-        late = last is None or isinstance(last, TimedOut)
-        advice = (
-            "the broker did not answer in time: give more with timeout_ms, or look at its load"
-            if late
-            else "see what each broker said"
-        )
         failure = SendFailed(
             f"Send [{len(self._tried)}] times, still failed, cost [{cost_ms:.0f}]ms, "
             f"Topic: {self._parcel.topic}, BrokersSent: [{', '.join(self._tried)}]; {advice}"
         )
-        failure.code = self._code
-        failure.__cause__ = last
+        failure.code = last.code if last is not None else None
         return failure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cometmq.client.allocation import MessageQueue
 from cometmq.client.received import ReceivedMessage
 from cometmq.client.routes import MASTER
-from cometmq.kernel import Malformed, records
+from cometmq.kernel import records
 from cometmq.net import Address
 from cometmq.protocol import (
     Command,
@@ -35,7 +35,14 @@ AGAIN_S = 5.0
 
 SUSPEND, SUBSCRIPTION = 2, 4
 SEND_BACK_S = 5.0
-SETTLE_S = 3.0
+
+UNDERSTOOD = (
+    ResponseCode.SUCCESS,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
+"""Answers that say where the queue goes on; others mean that something is wrong."""
 
 
 class Reader:
@@ -67,20 +74,15 @@ class Reader:
                 log.info("pull of %s: %s", self.queue, error)
                 await asyncio.sleep(PAUSE_S)
                 continue
-            if answer.code in (
-                ResponseCode.SUCCESS,
-                ResponseCode.PULL_NOT_FOUND,
-                ResponseCode.PULL_RETRY_IMMEDIATELY,
-                ResponseCode.PULL_OFFSET_MOVED,
-            ):
+            if answer.code in UNDERSTOOD:
                 try:
                     self._take(answer)
                     continue
-                except Malformed as error:
+                except CometError as error:
                     log.error("%s sent what is no message: %s", self.queue, error)
             else:
                 log.info("pull of %s: code %d, %s", self.queue, answer.code, answer.remark)
-                self._consumer.trouble(answer.code)
+                self._consumer.trouble()
             await asyncio.sleep(PAUSE_S)
 
     async def _pull(self) -> Command:
@@ -104,31 +106,34 @@ class Reader:
 
     def _address(self, *, master: bool = False) -> Address:
         route = self._session.routes.known(self.queue.topic)
-        addresses = route.addresses.get(self.queue.broker, {}) if route is not None else {}
-        wanted = MASTER if master else self._suggested
-        address = addresses.get(wanted) or next(iter(addresses.values()), None)
-        if address is None:
-            raise CometError(f"The broker[{self.queue.broker}] not exist: it is in no route")
-        return address
+        assert route is not None, "a queue is known by its topic's route"
+        return route.any_of(self.queue.broker, MASTER if master else self._suggested)
 
     def _take(self, answer: Command) -> None:
         told = PullAnswer.read(answer.fields)
         self._suggested = told.suggest_which_broker_id
         if answer.code == ResponseCode.PULL_OFFSET_MOVED:
             log.warning("%s: offset %d moved to %d", self.queue, self._next, told.next_begin_offset)
-            self._unsettled.clear()
+            self._release()
         elif answer.code == ResponseCode.SUCCESS:
             for record in records.decode_all(answer.body):
                 message = ReceivedMessage(record, self)
                 # The broker compares hashes; two tags can share one (spec 04 18.2, stage 3).
                 if record.queue_offset >= self._next and self._tags.matches(message.tag):
                     self._unsettled[record.queue_offset] = record.size
-                    self._consumer.deliver(message, record.size)
+                    self._consumer.hold(1, record.size)
+                    self._consumer.deliver(message)
         self._next = told.next_begin_offset
 
     def settle(self, message: ReceivedMessage) -> None:
         """The message is done."""
-        self._unsettled.pop(message.queue_offset, None)
+        size = self._unsettled.pop(message.queue_offset, None)
+        if size is not None:
+            self._consumer.hold(-1, -size)
+
+    def _release(self) -> None:
+        self._consumer.hold(-len(self._unsettled), -sum(self._unsettled.values()))
+        self._unsettled.clear()
 
     async def send_back(self, message: ReceivedMessage, after: float | None) -> None:
         """Gives the message back to the broker, or keeps it here for later; never skips it."""
@@ -154,16 +159,16 @@ class Reader:
             why = error
         pause_s = AGAIN_S if after is None else after
         log.info("%r comes again here in %.0f s: not taken back (%s)", message, pause_s, why)
-        asyncio.get_running_loop().call_later(pause_s, self._again, message)
+        self._session.scope.start(self._again(message, pause_s), f"{message!r} again")
 
-    def _again(self, message: ReceivedMessage) -> None:
-        size = self._unsettled.get(message.queue_offset)
-        if size is not None and not self.dropped:
+    async def _again(self, message: ReceivedMessage, pause_s: float) -> None:
+        await asyncio.sleep(pause_s)
+        if message.queue_offset in self._unsettled:
             message.settled = False
             message.attempt += 1
-            self._consumer.deliver(message, size)
+            self._consumer.deliver(message)
 
-    def commit_header(self) -> UpdateConsumerOffset:
+    def _commit_header(self) -> UpdateConsumerOffset:
         """How far the group has come here."""
         queue = self.queue
         return UpdateConsumerOffset(
@@ -171,19 +176,26 @@ class Reader:
         )
 
     async def commit(self) -> None:
-        """Tells the broker, without waiting for an answer."""
-        await self._session.pool.tell(self._address(master=True), self.commit_header())
+        """Tells the broker, where it can be told at once; there is a next time."""
+        address = self._address(master=True)
+        if self._session.pool.is_open(address):
+            await self._session.pool.tell(address, self._commit_header())
 
-    async def drop(self) -> None:
-        """Hands the queue over: what is done is committed, what is not is the next owner's."""
+    def stop(self) -> None:
+        """Reads no more: what it brought and is not settled is not delivered here any more."""
         self.dropped = True
         self._task.cancel()
         self._consumer.forget(self)
-        await self._session.quietly(self._hand_over())
+        self._release()
 
-    async def _hand_over(self) -> None:
-        address = self._address(master=True)
-        await self._session.pool.ask(address, self.commit_header(), SETTLE_S)
+    async def drop(self) -> None:
+        """Hands the queue over: what is done is committed, what is not is the next owner's."""
+        done = self._commit_header()
+        self.stop()
+        try:
+            await self._session.pool.ask(self._address(master=True), done)
+        except CometError as error:
+            log.info("%s is not handed over at %d: %s", self.queue, done.commit_offset, error)
 
 
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)

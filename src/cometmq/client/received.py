@@ -25,6 +25,20 @@ class ReceivedMessage:
         self.settled = False
         self.attempt = record.reconsume_times + 1
         """1 at the first delivery; grows each time the message comes back."""
+        self.flag = record.flag
+        """The number that its sender put there."""
+        self.broker = reader.queue.broker
+        """The broker that has it."""
+        self.queue_id = record.queue_id
+        """The queue that it came from."""
+        self.queue_offset = record.queue_offset
+        """Its place in that queue."""
+        self.position = record.position
+        """Its place in the broker's log."""
+        self.born_ms = record.born_ms
+        """When it was sent, by its sender's clock."""
+        self.stored_ms = record.store_ms
+        """When it was stored, by the broker's clock."""
 
     @cached_property
     def properties(self) -> dict[str, str]:
@@ -56,41 +70,6 @@ class ReceivedMessage:
         """The id that its producer was told."""
         return self.properties.get(properties.UNIQ_KEY, "")
 
-    @property
-    def flag(self) -> int:
-        """The number that its sender put there."""
-        return self._record.flag
-
-    @property
-    def broker(self) -> str:
-        """The broker that has it."""
-        return self._reader.queue.broker
-
-    @property
-    def queue_id(self) -> int:
-        """The queue that it came from."""
-        return self._record.queue_id
-
-    @property
-    def queue_offset(self) -> int:
-        """Its place in that queue."""
-        return self._record.queue_offset
-
-    @property
-    def position(self) -> int:
-        """Its place in the broker's log."""
-        return self._record.position
-
-    @property
-    def born_ms(self) -> int:
-        """When it was sent, by its sender's clock."""
-        return self._record.born_ms
-
-    @property
-    def stored_ms(self) -> int:
-        """When it was stored, by the broker's clock."""
-        return self._record.store_ms
-
     async def ack(self) -> None:
         """The work is done: the message will not be delivered to this group again."""
         if not self.settled:
@@ -101,7 +80,11 @@ class ReceivedMessage:
         """The work failed: the message comes again, after so many seconds if they are given."""
         if not self.settled:
             self.settled = True
-            await self._reader.send_back(self, after)
+            try:
+                await self._reader.send_back(self, after)
+            except BaseException:
+                self.settled = False  # cancelled: it may still be acknowledged or sent back
+                raise
 
     async def __aenter__(self) -> Self:
         return self

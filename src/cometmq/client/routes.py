@@ -12,7 +12,6 @@ from cometmq.runtime import BadSetting, CometError
 
 READ, WRITE = 4, 2
 MASTER = 0
-ASK_S = 3.0
 TEMPLATE = "TBW102"
 MOST_BORROWED = 4
 """Queues of a topic that a send is about to make, as the original's clients count them."""
@@ -26,9 +25,20 @@ class Route:
     to_read: tuple[MessageQueue, ...]
     addresses: dict[str, dict[int, Address]]
 
-    def master(self, broker: str) -> Address | None:
-        """The master of a broker name."""
-        return self.addresses.get(broker, {}).get(MASTER)
+    def master(self, broker: str) -> Address:
+        """Where a broker is written to."""
+        address = self.addresses.get(broker, {}).get(MASTER)
+        if address is None:
+            raise ClientError(f"The broker[{broker}] not exist: its master is in no route")
+        return address
+
+    def any_of(self, broker: str, wanted: int = MASTER) -> Address:
+        """Where a broker is read from: the one that is wanted, or else another that is there."""
+        addresses = self.addresses.get(broker, {})
+        address = addresses.get(wanted) or next(iter(addresses.values()), None)
+        if address is None:
+            raise ClientError(f"The broker[{broker}] not exist: it is in no route")
+        return address
 
     @classmethod
     def of(cls, topic: str, data: TopicRouteData) -> "Route":
@@ -57,14 +67,14 @@ class Routes:
 
     def __init__(self, namesrv: str, pool: Pool, chance: random.Random) -> None:
         try:
-            self._servers = [Address.parse(one) for one in namesrv.split(";") if one.strip()]
+            self.servers = [Address.parse(one) for one in namesrv.split(";") if one.strip()]
         except ValueError as error:
             raise BadSetting(
                 f"name servers {namesrv!r}: {error}; write them as '10.0.0.1:9876;10.0.0.2:9876'"
             ) from None
-        if not self._servers:
+        if not self.servers:
             raise BadSetting("no name server is given; write it as '127.0.0.1:9876'")
-        chance.shuffle(self._servers)
+        chance.shuffle(self.servers)
         self._pool = pool
         self._known: dict[str, Route] = {}
 
@@ -116,19 +126,19 @@ class Routes:
         for topic in list(self._known):
             try:
                 await self.refresh(topic)
-            except ClientError:
+            except CometError:
                 return
 
     async def _ask(self, topic: str) -> TopicRouteData:
         """Asks the server that answered last; the others in turn while it does not."""
         tried: list[str] = []
-        for _ in range(len(self._servers)):
-            server = self._servers[0]
+        for _ in range(len(self.servers)):
+            server = self.servers[0]
             try:
-                answer = await self._pool.ask(server, GetRouteInfo(topic), ASK_S)
+                answer = await self._pool.ask(server, GetRouteInfo(topic))
             except CometError as error:
                 tried.append(str(error))
-                self._servers.append(self._servers.pop(0))
+                self.servers.append(self.servers.pop(0))
                 continue
             if answer.code == ResponseCode.TOPIC_NOT_EXIST:
                 raise NoRoute(

@@ -3,20 +3,26 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from cometmq.client.errors import NotRunning
-from cometmq.client.pool import Pool
+from cometmq.client.pool import ASK_S, Pool
 from cometmq.client.routes import Routes
 from cometmq.net import Address, Network
-from cometmq.protocol import Command, HeartBeat, HeartbeatData, ResponseCode, UnregisterClient
+from cometmq.protocol import (
+    Command,
+    HeartBeat,
+    HeartbeatData,
+    RequestHeader,
+    ResponseCode,
+    UnregisterClient,
+)
 from cometmq.runtime import Clock, CometError, Scope, own_address
 from cometmq.runtime.chance import fresh
 
 log = logging.getLogger("cometmq.client")
 
 BEAT_S = 30.0
-ASK_S = 3.0
 
 
 class Session:
@@ -30,11 +36,13 @@ class Session:
         chance: random.Random | None,
         masters_only: bool,
         describe: Callable[[str], HeartbeatData],
+        leaving: Callable[[str], UnregisterClient],
         notified: Callable[[], None] = lambda: None,
     ) -> None:
         self.random = chance or fresh()
         self._masters_only = masters_only
         self._describe = describe
+        self._leaving = leaving
         self._notified = notified
         self._fresh: dict[Address, None] = {}
         self._wake = asyncio.Event()
@@ -51,16 +59,21 @@ class Session:
         self.clock = Clock()
         await self.scope.__aenter__()
         self._running = True
-        self.scope.start(self._refresh(), "routes")
-        self.scope.start(self._beat(), "heartbeats")
+        self.scope.start(self._keep_known(), "routes and heartbeats")
+        self.scope.start(self._greet(), "first heartbeats")
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._running = False
         try:
-            await self.scope.__aexit__(kind, error, trace)
+            if error is None or isinstance(error, Exception):  # cancelled, there is no time for it
+                await self._leave()
         finally:
-            self.pool.close()
+            try:
+                await self.scope.__aexit__(kind, error, trace)
+            finally:
+                self.pool.close()
+                await asyncio.sleep(0)  # sockets close in the loop's next turn
 
     def check_running(self, what: str) -> None:
         """NotRunning outside of the block."""
@@ -81,41 +94,38 @@ class Session:
         self._fresh[address] = None
         self._wake.set()
 
-    async def _refresh(self) -> None:
+    async def _keep_known(self) -> None:
         while True:
             await asyncio.sleep(BEAT_S)
             await self.routes.refresh_all()
+            await self.beat(list(self.routes.brokers()))
 
-    async def _beat(self) -> None:
+    async def _greet(self) -> None:
         while True:
-            try:
-                async with asyncio.timeout(BEAT_S):
-                    await self._wake.wait()
-                addresses, self._fresh = list(self._fresh), {}
-            except TimeoutError:
-                addresses = list(self.routes.brokers())
+            await self._wake.wait()
             self._wake.clear()
-            await self.beat(addresses)
+            opened, self._fresh = list(self._fresh), {}
+            await self.beat(opened)
 
     async def beat(self, addresses: list[Address]) -> None:
         """Tells brokers who we are; one that is away is told when it is back."""
         brokers = self.routes.brokers()
-        body = self._describe(self.client_id).write()
-        for address in addresses:
-            if address in brokers and (brokers[address] or not self._masters_only):
-                try:
-                    await self.pool.ask(address, HeartBeat(), ASK_S, body)
-                except CometError as error:
-                    log.info("no heartbeat to %s: %s", address, error)
+        known = [one for one in addresses if one in brokers]
+        told = [one for one in known if brokers[one] or not self._masters_only]
+        await self._tell(told, HeartBeat(), self._describe(self.client_id).write())
 
-    async def leave(self, header: UnregisterClient) -> None:
-        """Tells every broker that this client goes, so that others need not wait for it."""
-        for address in self.routes.brokers():
-            await self.quietly(self.pool.ask(address, header, ASK_S))
+    async def _leave(self) -> None:
+        """Tells the brokers that know this client that it goes: others need not wait for it."""
+        open_to = [one for one in self.routes.brokers() if self.pool.is_open(one)]
+        await self._tell(open_to, self._leaving(self.client_id), b"")
 
-    async def quietly(self, work: Awaitable[object]) -> None:
-        """Does something on the way out that must not hide why we go."""
-        try:
-            await work
-        except CometError as error:
-            log.info("while closing: %s", error)
+    async def _tell(self, addresses: list[Address], header: RequestHeader, body: bytes) -> None:
+        """All of them at once: one that is silent keeps nobody waiting but us."""
+
+        async def tell(address: Address) -> None:
+            try:
+                await self.pool.ask(address, header, ASK_S, body)
+            except CometError as error:
+                log.info("%s did not hear our %s: %s", address, type(header).__name__, error)
+
+        await asyncio.gather(*map(tell, addresses))

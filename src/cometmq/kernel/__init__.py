@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cometmq.kernel.faults import Malformed
 
 # Raised with every change of what the kernel gives and takes: an older build is not used.
-ABI = 1
+ABI = 2
 
 MODULES = ("frames", "headers", "records", "entries", "replies")
 

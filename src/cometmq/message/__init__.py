@@ -1,7 +1,8 @@
 """The message without I/O: its properties, ids, flags, compression, batches and names."""
 
-from cometmq.message import batches, ids, names, properties
-from cometmq.message.compression import BadCompression, compress, decompress, inflate
+# fmt: off
+from cometmq.message import batches, names, properties
+from cometmq.message.compression import BadCompression, compress, decompress
 from cometmq.message.faults import BadId, BadMessage
 from cometmq.message.flags import Compression, SysFlag
 from cometmq.message.hashing import java_hash
@@ -9,24 +10,7 @@ from cometmq.message.ids import OffsetId, UniqueIds, host_bytes, host_text, offs
 from cometmq.message.message import LARGEST_BODY, Message
 
 __all__ = [
-    "LARGEST_BODY",
-    "BadCompression",
-    "BadId",
-    "BadMessage",
-    "Compression",
-    "Message",
-    "OffsetId",
-    "SysFlag",
-    "UniqueIds",
-    "batches",
-    "compress",
-    "decompress",
-    "host_bytes",
-    "host_text",
-    "ids",
-    "inflate",
-    "java_hash",
-    "names",
-    "offset_id",
-    "properties",
+    "LARGEST_BODY", "BadCompression", "BadId", "BadMessage", "Compression", "Message", "OffsetId",
+    "SysFlag", "UniqueIds", "batches", "compress", "decompress", "host_bytes", "host_text",
+    "java_hash", "names", "offset_id", "properties",
 ]

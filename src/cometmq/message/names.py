@@ -14,48 +14,27 @@ _NAME = re.compile(r"[%|a-zA-Z0-9_-]+\Z")
 
 # Nobody but the broker writes to these.
 FORBIDDEN_TOPICS = frozenset(
-    (
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    )
+    """
+    SCHEDULE_TOPIC_XXXX RMQ_SYS_TRANS_HALF_TOPIC RMQ_SYS_TRANS_OP_HALF_TOPIC
+    TRANS_CHECK_MAX_TIME_TOPIC SELF_TEST_TOPIC OFFSET_MOVED_EVENT
+    """.split()  # noqa: SIM905
 )
 # Nobody but the broker makes or deletes these.
-SYSTEM_TOPICS = FORBIDDEN_TOPICS | {
-    TEMPLATE_TOPIC,
-    "BenchmarkTest",
-    "RMQ_SYS_TRACE_TOPIC",
-    "CHECKPOINT_TOPIC",
-}
+SYSTEM_TOPICS = FORBIDDEN_TOPICS.union(
+    (TEMPLATE_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC")
+)
 SYSTEM_GROUPS = frozenset(
-    (
-        "TOOLS_CONSUMER",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "SELF_TEST_P_GROUP",
-        "CID_ONS-HTTP-PROXY",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PULL",
-        "__MONITOR_CONSUMER",
-        "SCHEDULE_CONSUMER",
-        "CLIENT_INNER_PRODUCER",
-        "PID_SMSC",
-    )
+    """
+    TOOLS_CONSUMER FILTERSRV_CONSUMER SELF_TEST_C_GROUP SELF_TEST_P_GROUP CID_ONS-HTTP-PROXY
+    CID_ONSAPI_PERMISSION CID_ONSAPI_OWNER CID_ONSAPI_PULL __MONITOR_CONSUMER SCHEDULE_CONSUMER
+    CLIENT_INNER_PRODUCER PID_SMSC
+    """.split()  # noqa: SIM905
 )
 
 
 def retry_topic(group: str) -> str:
     """Where messages wait that this group could not consume."""
     return RETRY + group
-
-
-def dead_letter_topic(group: str) -> str:
-    """Where messages end that this group could never consume."""
-    return DLQ + group
 
 
 def is_system_topic(topic: str) -> bool:

@@ -63,16 +63,14 @@ def rewrite(
     """The same pairs in plain form, each once, without those dropped and the transient ones; `put`
     wins.
     """
-    pairs = dict(_pairs(data))
-    for name in [one for one in pairs if one.startswith(TRANSIENT.encode())]:
-        del pairs[name]
-    for dropped in drop:
-        pairs.pop(dropped.encode(), None)
-    return (
-        b"".join(name + b"\x01" + value + b"\x02" for name, value in pairs.items())
-        if put is None
-        else rewrite(data, drop=(*drop, *put)) + encode(put)
-    )
+    put = put or {}
+    gone = {name.encode() for name in (*drop, *put)}
+    kept = [
+        name + b"\x01" + value + b"\x02"
+        for name, value in dict(_pairs(data)).items()
+        if name not in gone and not name.startswith(TRANSIENT.encode())
+    ]
+    return b"".join(kept) + encode(put)
 
 
 def of_member(member: bytes, batch: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -12,9 +13,6 @@ from cometmq.runtime import BadSetting, LocalThreads, Threads
 from cometmq.runtime.chance import fresh
 from cometmq.runtime.host import is_wildcard, own_address
 from cometmq.store import Disk, StoreSettings
-
-REGISTERED_S = 5.0
-"""Clients of a node that has started must find it."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,7 @@ class Node:
         self._random = chance or fresh()
         self._name_server: NameServer | None = None
         self._broker: Broker | None = None
+        self._ends = AsyncExitStack()
 
     @property
     def broker(self) -> Broker:
@@ -66,20 +65,22 @@ class Node:
         return str(self.name_server or self.settings.broker.namesrv_addr)
 
     async def start(self) -> None:
-        """Name server first, so that the broker's first registration finds it."""
-        settings = self.settings
-        broker = settings.broker
-        try:
+        """Name server first, so that the broker's first registration finds it; it ends last, so
+        that the broker can leave the routes."""
+        settings, broker = self.settings, self.settings.broker
+        async with AsyncExitStack() as ends:
+            ends.callback(self._threads.close)
             if settings.name_server is not None:
                 limits = Limits(broker.frame_max_length, broker.max_connections)
                 server = NameServer(settings.name_server, self._network, limits)
+                ends.callback(server.close)
                 asked = Address(settings.name_server.bind_address, settings.name_server.listen_port)
                 await _taking(server.start(), asked, "name server", "--namesrv")
                 self._name_server = server
                 told = [part for part in broker.namesrv_addr.split(";") if part]
                 names = ";".join(dict.fromkeys([*told, self.namesrv]))
                 broker = replace(broker, namesrv_addr=names)
-            made = Broker(
+            self._broker = Broker(
                 broker,
                 settings.store,
                 network=self._network,
@@ -87,24 +88,14 @@ class Node:
                 threads=self._threads,
                 chance=self._random,
             )
+            ends.push_async_callback(self._broker.close)
             asked = Address(broker.bound, broker.listen_port)
-            await _taking(made.start(), asked, "broker", "--broker")
-            self._broker = made
-            if self._name_server is not None:  # one of our own is there, and has us in a moment
-                await made.registered(REGISTERED_S)
-        except BaseException:
-            await self.close()
-            raise
+            await _taking(self._broker.start(), asked, "broker", "--broker")
+            self._ends = ends.pop_all()
 
     async def close(self) -> None:
         """The broker first: it leaves the routes while its name server still listens."""
-        broker, self._broker = self._broker, None
-        if broker is not None:
-            await broker.close()
-        if self._name_server is not None:
-            self._name_server.close()
-            self._name_server = None
-        self._threads.close()
+        await self._ends.aclose()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -1,5 +1,7 @@
 """The proof that a node works: one message through its own ports, sent and received."""
 
+from contextlib import closing
+
 from cometmq.net import Address, Channel, LocalNetwork, Network
 from cometmq.protocol import (
     Command,
@@ -18,7 +20,9 @@ from cometmq.runtime import Clock, CometError
 TOPIC = "COMETMQ_SELF_TEST"
 """Where the proof's messages lie; each start of `cometmq up` adds one."""
 
-GROUP = "cometmq-self-test"
+GROUP = "SELF_TEST_C_GROUP"
+"""A group of the system: it is there where groups are not made by themselves."""
+
 WITHIN_S = 10.0
 SUSPEND, SUBSCRIPTION = 2, 4
 
@@ -37,34 +41,23 @@ async def prove(
     network = network or LocalNetwork()
     born = Clock().now_ms()
     body = f"cometmq proved itself at {born}".encode()
-    channel = await Channel.open(network, broker, lambda command: None)
-    try:
+    with closing(await Channel.open(network, broker, lambda command: None)) as channel:
         made = UpdateAndCreateTopic(TOPIC, "TBW102", 1, 1, 6, TopicFilterType.SINGLE_TAG)
         await _ask(channel, "make its topic", made)
         send = SendMessageV2(GROUP, TOPIC, "TBW102", 1, 0, 0, born, 0)
         sent = SendAnswer.read((await _ask(channel, "send a message", send, body)).fields)
-        offset = sent.queue_offset
         # Held: a message is acknowledged when it is safe, and seen by readers a moment later.
-        hold_ms = int(WITHIN_S * 500)
-        flags = SUSPEND | SUBSCRIPTION
-        pull = PullMessage(GROUP, TOPIC, 0, offset, 1, flags, 0, hold_ms, "*", 0)
+        hold_ms, flags = int(WITHIN_S * 500), SUSPEND | SUBSCRIPTION
+        pull = PullMessage(GROUP, TOPIC, 0, sent.queue_offset, 1, flags, 0, hold_ms, "*", 0)
         pulled = await _ask(channel, "read the message back", pull)
         if body not in pulled.body:
             raise NotProved("the node was asked for the message it had stored, and gave another")
-    finally:
-        channel.close()
-    if name_server is not None:
-        await _prove_route(network, name_server)
-
-
-async def _prove_route(network: Network, server: Address) -> None:
-    channel = await Channel.open(network, server, lambda command: None)
-    try:
+    if name_server is None:
+        return
+    with closing(await Channel.open(network, name_server, lambda command: None)) as channel:
         answer = await _ask(channel, "find the topic's route", GetRouteInfo(TOPIC))
         if not TopicRouteData.read(answer.body).queue_datas:
-            raise NotProved(f"the name server {server} has a route for {TOPIC} without queues")
-    finally:
-        channel.close()
+            raise NotProved(f"the name server {name_server} has a route for {TOPIC} without queues")
 
 
 async def _ask(channel: Channel, what: str, header: RequestHeader, body: bytes = b"") -> Command:

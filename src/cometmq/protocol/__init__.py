@@ -8,18 +8,15 @@ from cometmq.protocol.bodies.clients import (
     ConsumerData, ConsumerIds, HeartbeatData, ProducerData, SubscriptionData,
 )
 from cometmq.protocol.bodies.configs import (
-    ConsumerOffsetWrapper, CustomizedRetryPolicy, DataVersion, ExponentialRetryPolicy,
-    GroupRetryPolicy, SimpleSubscriptionData, SubscriptionGroupConfig, SubscriptionGroupWrapper,
-    TopicConfig, TopicConfigAndQueueMapping, TopicConfigWrapper,
+    ConsumerOffsetWrapper, DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper,
+    TopicConfig, TopicConfigWrapper,
 )
 from cometmq.protocol.bodies.registration import RegisterBrokerBody, body_crc
 from cometmq.protocol.bodies.routes import (
-    BrokerData, ClusterInfo, KVTable, LogicQueueMappingItem, QueueData, TopicQueueMappingDetail,
-    TopicQueueMappingInfo, TopicRouteData,
+    BrokerData, ClusterInfo, KVTable, QueueData, TopicRouteData,
 )
 from cometmq.protocol.codes import (
-    LANGUAGES, VERSION, VERSION_3_4_9, VERSION_4_1_0, VERSION_4_9_4, Flag, RequestCode,
-    ResponseCode,
+    LANGUAGES, VERSION, VERSION_4_9_4, Flag, RequestCode, ResponseCode,
 )
 from cometmq.protocol.command import BINARY, JSON, Command
 from cometmq.protocol.faults import BadBody, BadField, BadRequest
@@ -41,19 +38,16 @@ from cometmq.protocol.headers.topics import (
 )
 
 __all__ = [
-    "BINARY", "HEADERS", "JSON", "LANGUAGES", "VERSION", "VERSION_3_4_9", "VERSION_4_1_0",
-    "VERSION_4_9_4", "BadBody", "BadField", "BadRequest", "Body", "BrokerData", "ClusterInfo",
-    "Command", "ConsumerData", "ConsumerIds", "ConsumerOffsetWrapper", "ConsumerSendMsgBack",
-    "CustomizedRetryPolicy", "DataVersion", "ExponentialRetryPolicy", "Flag",
-    "GetBrokerClusterInfo", "GetConsumerListByGroup", "GetMaxOffset", "GetMinOffset",
-    "GetRouteInfo", "GetTopicConfig", "GroupRetryPolicy", "Header", "HeartBeat", "HeartBeatAnswer",
-    "HeartbeatData", "Int", "KVTable", "LogicQueueMappingItem", "Long", "NotifyConsumerIdsChanged",
-    "OffsetAnswer", "ProducerData", "PullAnswer", "PullMessage", "QueryConsumerOffset", "QueueData",
-    "RegisterBroker", "RegisterBrokerAnswer", "RegisterBrokerBody", "RequestCode", "RequestHeader",
-    "ResponseCode", "ResponseHeader", "SendAnswer", "SendMessage", "SendMessageV2",
-    "SimpleSubscriptionData", "SubscriptionData", "SubscriptionGroupConfig",
-    "SubscriptionGroupWrapper", "TopicConfig", "TopicConfigAndQueueMapping", "TopicConfigWrapper",
-    "TopicFilterType", "TopicQueueMappingDetail", "TopicQueueMappingInfo", "TopicRouteData",
-    "UnregisterBroker", "UnregisterClient", "UpdateAndCreateSubscriptionGroup",
+    "BINARY", "HEADERS", "JSON", "LANGUAGES", "VERSION", "VERSION_4_9_4", "BadBody", "BadField",
+    "BadRequest", "Body", "BrokerData", "ClusterInfo", "Command", "ConsumerData", "ConsumerIds",
+    "ConsumerOffsetWrapper", "ConsumerSendMsgBack", "DataVersion", "Flag", "GetBrokerClusterInfo",
+    "GetConsumerListByGroup", "GetMaxOffset", "GetMinOffset", "GetRouteInfo", "GetTopicConfig",
+    "Header", "HeartBeat", "HeartBeatAnswer", "HeartbeatData", "Int", "KVTable", "Long",
+    "NotifyConsumerIdsChanged", "OffsetAnswer", "ProducerData", "PullAnswer", "PullMessage",
+    "QueryConsumerOffset", "QueueData", "RegisterBroker", "RegisterBrokerAnswer",
+    "RegisterBrokerBody", "RequestCode", "RequestHeader", "ResponseCode", "ResponseHeader",
+    "SendAnswer", "SendMessage", "SendMessageV2", "SubscriptionData", "SubscriptionGroupConfig",
+    "SubscriptionGroupWrapper", "TopicConfig", "TopicConfigWrapper", "TopicFilterType",
+    "TopicRouteData", "UnregisterBroker", "UnregisterClient", "UpdateAndCreateSubscriptionGroup",
     "UpdateAndCreateTopic", "UpdateConsumerOffset", "ViewMessageById", "body_crc", "fastjson",
 ]

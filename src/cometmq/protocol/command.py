@@ -4,16 +4,15 @@ codecs.
 
 import struct
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
-
-import msgspec
+from typing import Self
 
 import cometmq.protocol.fastjson as fastjson
 from cometmq.kernel import frames
 from cometmq.kernel.faults import Malformed
+from cometmq.protocol.bodies.body import Body
 from cometmq.protocol.codes import LANGUAGES, OTHER, OURS, SERVER, VERSION, WIDE_CODES, Flag
 from cometmq.protocol.faults import BadBody
-from cometmq.protocol.fields import RequestHeader
+from cometmq.protocol.fields import Int, RequestHeader
 
 JSON, BINARY = 0, 1
 
@@ -45,13 +44,8 @@ class Command:
         codec: int = JSON,
     ) -> Self:
         """A request of ours; `code` where a header serves several codes, as 310 and 320."""
-        return cls(
-            header.code if code is None else code,
-            opaque,
-            fields=header.fields(),
-            codec=codec,
-            body=body,
-        )
+        code = header.code if code is None else code
+        return cls(code, opaque, fields=header.fields(), codec=codec, body=body)
 
     @classmethod
     def answer(
@@ -64,16 +58,8 @@ class Command:
         body: bytes = b"",
     ) -> Self:
         """A server's answer, in the codec and with the opaque of the request."""
-        return cls(
-            code,
-            opaque,
-            Flag.RESPONSE,
-            language=SERVER,
-            remark=remark,
-            fields=fields or {},
-            codec=codec,
-            body=body,
-        )
+        flag = Flag.RESPONSE
+        return cls(code, opaque, flag, VERSION, SERVER, remark, fields or {}, codec, body)
 
     def oneway(self) -> Self:
         """This request, with the word that nobody waits for an answer."""
@@ -101,7 +87,7 @@ class Command:
         return frames.join(self.codec, head, self.body)
 
     def _as_json(self) -> bytes:
-        members: dict[str, Any] = {
+        members = {
             "code": int(self.code),
             "extFields": self.fields or None,
             "flag": int(self.flag),
@@ -129,104 +115,66 @@ class Command:
 Values = tuple[int, int, int, int, str, str | None, dict[str, str]]
 
 
-class _Plain(msgspec.Struct):
-    """A JSON header as every client writes it; anything else goes the tolerant way."""
-
-    code: int = 0
-    opaque: int = 0
-    flag: int = 0
-    version: int = 0
+class _JsonHeader(Body, frozen=True):
+    code: Int = 0
+    opaque: Int = 0
+    flag: Int = 0
+    version: Int = 0
     language: str | None = None
     remark: str | None = None
-    fields: dict[str, str] | None = msgspec.field(name="extFields", default=None)
-
-
-_plain = msgspec.json.Decoder(_Plain)
+    ext_fields: dict[str, str] = {}  # noqa: RUF012  # msgspec copies it for each
 
 
 def _from_json(header: bytes) -> Values:
     try:
-        one = _plain.decode(header)
-        numbers = (one.code, one.opaque, one.flag, one.version)
-        language, remark, fields = one.language, one.remark, one.fields or {}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        numbers, language, remark, fields = _tolerantly(header)
-    if not all(-(2**31) <= number < 2**31 for number in numbers):
-        raise Malformed(f"a number of the header is beyond 32 bits: {numbers}")
-    return *numbers, language if language in LANGUAGES else OTHER, remark, fields
-
-
-def _tolerantly(
-    header: bytes,
-) -> tuple[tuple[int, int, int, int], str | None, str | None, dict[str, str]]:
-    try:
-        members = fastjson.loads(header)
+        one = _JsonHeader.read(header)
     except BadBody as why:
-        raise Malformed(f"the header is not JSON: {why}") from None
-    if not isinstance(members, dict):
-        raise Malformed(f"expected a JSON object as header, got {header[:20]!r}")
-    code, opaque, flag, version = (
-        _number(name, members.get(name)) for name in ("code", "opaque", "flag", "version")
-    )
-    language = members.get("language")
-    if isinstance(language, int) and 0 <= language < len(LANGUAGES):
-        language = LANGUAGES[language]
-    remark, extra = members.get("remark"), members.get("extFields")
-    if extra is not None and not isinstance(extra, dict):
-        raise Malformed(f"expected a JSON object as extFields, got {str(extra)[:20]!r}")
-    fields = {_text(k): _text(v) for k, v in (extra or {}).items() if v is not None}
-    return (
-        (code, opaque, flag, version),
-        language if isinstance(language, str) else None,
-        None if remark is None else _text(remark),
-        fields,
-    )
-
-
-def _number(name: str, value: Any) -> int:
-    try:
-        return 0 if value is None else int(value)
-    except (ValueError, TypeError, OverflowError):
-        raise Malformed(f"{name} of the header is {str(value)[:40]!r}, not a number") from None
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else fastjson.dumps(value).decode()
+        raise Malformed(f"the header is not the JSON that it should be: {why}") from None
+    name = one.language or OTHER
+    if name.isdecimal() and int(name) < len(LANGUAGES):
+        name = LANGUAGES[int(name)]
+    name = name if name in LANGUAGES else OTHER
+    return one.code, one.opaque, one.flag, one.version, name, one.remark, one.ext_fields
 
 
 _HEAD = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
 
 
 def _from_binary(header: bytes) -> Values:
-    cut = _Cut(header)
+    cut = Cut(header, "binary header", Malformed)
     low, language, version, opaque, flag, length = _HEAD.unpack(cut.take(_HEAD.size, "its numbers"))
     remark = cut.take(length, "the remark")
-    entries = _Cut(cut.take(cut.number(4), "extFields"))
+    entries = Cut(cut.sized(4, "extFields"), "binary header", Malformed)
     fields = {}
     while entries.at < len(entries.data):
-        key = entries.take(entries.number(2), "a key")
-        value = entries.take(entries.number(4), "a value")
-        fields[key.decode(errors="replace")] = value.decode(errors="replace")
+        key = entries.sized(2, "a key").decode(errors="replace")
+        fields[key] = entries.sized(4, "a value").decode(errors="replace")
     code = low if flag & Flag.RESPONSE else WIDE_CODES.get(low, low)
     name = LANGUAGES[language] if language < len(LANGUAGES) else OTHER
     return code, opaque, flag, version, name, remark.decode(errors="replace") or None, fields
 
 
-class _Cut:
-    """Bytes that are taken off from the front, never more than there are."""
+class Cut:
+    """Bytes that are taken off from the front; a fault where less are left than should be."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+    def __init__(self, data: bytes, of: str, fault: type[ValueError]) -> None:
+        self.data, self.at, self.of, self.fault = data, 0, of, fault
 
     def take(self, length: int, what: str) -> bytes:
+        """The next so many bytes."""
         left = len(self.data) - self.at
         if not 0 <= length <= left:
-            raise Malformed(f"binary header: {what} takes {length} bytes, {left} are left")
+            raise self.fault(f"{self.of}: {what} takes {length} bytes, {left} are left")
         self.at += length
         return self.data[self.at - length : self.at]
 
     def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size, "a length"), "big", signed=True)
+        """A number of so many bytes."""
+        return int.from_bytes(self.take(size, "a number"), "big", signed=True)
+
+    def sized(self, size: int, what: str) -> bytes:
+        """What comes behind its length, a number of so many bytes."""
+        return self.take(self.number(size), what)
 
 
 def _utf8(text: str) -> bytes:

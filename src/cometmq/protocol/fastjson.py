@@ -4,7 +4,7 @@ three forms.
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ def loads(data: bytes | str) -> Any:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
         value = _Reader(text).document()
-    return _References().resolve(value) if "$ref" in text else value
+    return _References(value).resolved(value) if "$ref" in text else value
 
 
 # A string runs to its end or to that of the text, so that no text takes more than one pass.
@@ -50,11 +50,16 @@ def _depth(text: str) -> int:
 
 
 _BLANK = re.compile(r"(?:[\s\ufeff]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_COMMAS = re.compile(r"(?:[\s\ufeff,]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_NUMBER = re.compile(r"([+-]?)(\d++\.?+\d*+|\.\d++)([eE][+-]?\d++)?[LSBFD]?(?![\w.$])", re.ASCII)
-_WORD = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
-_CHUNK = {quote: re.compile(rf"[^\\{quote}]*") for quote in "\"'"}
-_ESCAPE = re.compile(r"u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-7])|([\"'\\/bfnrtvF])")
+_TOKEN = re.compile(
+    r"""
+    (?P<string> "(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+' )
+    | (?P<word> [^\W\d][\w$]* | \$[\w$]* )
+    | (?P<number> [+-]?(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[LSBFD]?(?![\w.$]) )
+    | (?P<mark> [\[\]{}:,] )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_ESCAPE = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-7])|(["'\\/bfnrtvF])|)""")
 _ESCAPED = dict(zip("\"'\\/bfnrtvF", "\"'\\/\b\f\n\r\t\v\f", strict=True))
 _WORDS = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
 
@@ -64,106 +69,85 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
+        self.start, self.kind = 0, ""  # of what was taken last
 
     def document(self) -> Any:
-        value = self._value(0)
-        self._skip()
-        if self.at < len(self.text):
+        value = self._value(self._take(), 0)
+        if self._take():
             raise self._fault("nothing behind the value")
         return value
 
     def _fault(self, expected: str) -> BadBody:
-        came = self.text[self.at : self.at + 20]
-        return BadBody(f"at {self.at}: expected {expected}, got {came!r}")
+        came = self.text[self.start : self.start + 20]
+        return BadBody(f"at {self.start}: expected {expected}, got {came!r}")
 
-    def _skip(self, blank: re.Pattern[str] = _BLANK) -> str:
-        """The next character that means something, "" at the end; it is not taken."""
-        match = blank.match(self.text, self.at)
-        assert match is not None, "the pattern matches nothing too"
-        self.at = match.end()
-        return self.text[self.at : self.at + 1]
+    def _take(self) -> str:
+        """The next string, word, number or mark; "" at the end."""
+        blank = _BLANK.match(self.text, self.at)
+        assert blank is not None, "the pattern matches nothing too"
+        self.start = self.at = blank.end()
+        token = _TOKEN.match(self.text, self.at)
+        if token is None:
+            self.kind = ""
+            return self.text[self.at : self.at + 1]
+        self.at, self.kind = token.end(), token.lastgroup or ""
+        return token[0]
 
-    def _value(self, depth: int) -> Any:
-        here = self._skip()
-        if here in ('"', "'"):
-            return self._string(here)
-        if here in ("{", "["):
+    def _value(self, token: str, depth: int) -> Any:
+        if token in ("{", "["):
             if depth >= DEEPEST:
                 raise self._fault(f"at most {DEEPEST} levels")
-            self.at += 1
-            return self._object(depth + 1) if here == "{" else self._list(depth + 1)
-        if match := _NUMBER.match(self.text, self.at):
-            return self._number(match)
-        if (match := _WORD.match(self.text, self.at)) and match[0] in _WORDS:
-            self.at = match.end()
-            return _WORDS[match[0]]
+            return self._object(depth + 1) if token == "{" else self._list(depth + 1)
+        if self.kind == "string":
+            return self._string(token[1:-1])
+        if self.kind == "number":
+            return self._number(token)
+        if self.kind == "word" and token in _WORDS:
+            return _WORDS[token]
         raise self._fault("a value")
+
+    def _items(self, end: str) -> Iterator[str]:
+        """The first token of each item; commas may lead, follow and be repeated."""
+        while (token := self._take()) != end:
+            if token != ",":
+                yield token
+                if (token := self._take()) == end:
+                    return
+                if token != ",":
+                    raise self._fault(f"a comma or {end}")
+
+    def _list(self, depth: int) -> list[Any]:
+        return [self._value(token, depth) for token in self._items("]")]
 
     def _object(self, depth: int) -> dict[Any, Any]:
         members: dict[Any, Any] = {}
-        while (here := self._skip(_COMMAS)) != "}":
-            key = self._key(here, depth)
-            if self._skip() != ":":
+        for token in self._items("}"):
+            key = token if self.kind == "word" else _frozen(self._value(token, depth))
+            if self._take() != ":":
                 raise self._fault("a colon")
-            self.at += 1
-            members[key] = self._value(depth)
-            if self._skip() not in (",", "}"):
-                raise self._fault("a comma or }")
-        self.at += 1
+            members[key] = self._value(self._take(), depth)
         return members
 
-    def _key(self, here: str, depth: int) -> Any:
-        if here in ('"', "'"):
-            return self._string(here)
-        if here in ("{", "["):
-            return _frozen(self._value(depth))
-        if match := _NUMBER.match(self.text, self.at):
-            return self._number(match)
-        if match := _WORD.match(self.text, self.at):
-            self.at = match.end()
-            return match[0]
-        raise self._fault("a name or }")
-
-    def _list(self, depth: int) -> list[Any]:
-        items = []
-        while self._skip(_COMMAS) != "]":
-            items.append(self._value(depth))
-            if self._skip() not in (",", "]"):
-                raise self._fault("a comma or ]")
-        self.at += 1
-        return items
-
-    def _number(self, match: re.Match[str]) -> int | float:
-        sign, digits, exponent = match.groups()
-        if len(digits) > 400:
+    def _number(self, token: str) -> int | float:
+        if len(token) > 400:
             raise self._fault("a shorter number")
-        self.at = match.end()
-        if exponent or "." in digits:
-            return float(sign + digits + (exponent or ""))
-        return int(sign + digits)
+        digits = token.rstrip("LSBFD")
+        return int(digits) if digits.lstrip("+-").isdigit() else float(digits)
 
-    def _string(self, quote: str) -> str:
-        self.at += 1
-        parts = []
-        while True:
-            match = _CHUNK[quote].match(self.text, self.at)
-            assert match is not None, "the pattern matches nothing too"
-            parts.append(match[0])
-            self.at = match.end() + 1
-            if self.text[match.end() : self.at] == quote:
-                break
-            escape = _ESCAPE.match(self.text, self.at)
-            if escape is None:
-                raise self._fault("an escape or the end of the string")
-            code = escape[1] or escape[2] or escape[3]
-            parts.append(chr(int(code, 16)) if code else _ESCAPED[escape[4]])
-            self.at = escape.end()
-        text = "".join(parts)
+    def _string(self, text: str) -> str:
+        text = _ESCAPE.sub(self._meant, text)
         if text.isascii():
             return text
         # Two halves of a pair come as two escapes; a lone one leaves Java as ?, and so it does us.
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         return whole.encode(errors="replace").decode()
+
+    def _meant(self, escape: re.Match[str]) -> str:
+        if code := escape[1] or escape[2] or escape[3]:
+            return chr(int(code, 16))
+        if not escape[4]:
+            raise self._fault("other escapes")
+        return _ESCAPED[escape[4]]
 
 
 def _frozen(value: Any) -> Any:
@@ -182,18 +166,14 @@ class _References:
     to anything else ("@" and ".." always) is None, so that nothing read here contains itself.
     """
 
-    def __init__(self) -> None:
-        self.root: Any = None
+    def __init__(self, root: Any) -> None:
+        self.root = root
         self.complete: set[int] = set()
         self.left = MOST_REFERENCES
 
-    def resolve(self, value: Any) -> Any:
-        self.root = value
-        return self._walk(value)
-
-    def _walk(self, value: Any) -> Any:
+    def resolved(self, value: Any) -> Any:
         if isinstance(value, list):
-            value[:] = map(self._walk, value)
+            value[:] = map(self.resolved, value)
         elif isinstance(value, dict):
             if isinstance(path := value.get("$ref"), str):
                 return self._named(path)
@@ -201,7 +181,7 @@ class _References:
             value.clear()
             value.update(members)
             for key, member in members:  # in place: what comes later may name it by its path
-                value[key] = self._walk(member)
+                value[key] = self.resolved(member)
         else:
             return value
         self.complete.add(id(value))
@@ -239,24 +219,71 @@ def _member(value: Any, name: str) -> Any:
     return None
 
 
+class _Form(NamedTuple):
+    strict: bool
+    pretty: bool
+
+    def line(self, depth: int) -> str:
+        """What begins a line of a file."""
+        return "\n" + "\t" * depth if self.pretty else ""
+
+
 def dumps(value: Any, *, strict: bool = False, pretty: bool = False) -> bytes:
     """Write a value: compact as the original does, strict for new peers, or pretty as in its files.
 
     Maps, lists, texts, numbers, typed bodies. In the pretty form a tuple is one line (a set or an
     array of the original's), a list is one line an element.
     """
-    parts: list[str] = []
-    _Writer(_STRICT if strict else _PLAIN, pretty, parts.append).value(value, 0)
-    return "".join(parts).encode(errors="replace")  # half a pair leaves Java as ? too
+    # Half a pair leaves Java as ? too.
+    return _written(value, _Form(strict, pretty), 0).encode(errors="replace")
 
 
-class _Form(NamedTuple):
-    strict: bool
-    special: re.Pattern[str]
+def _written(value: Any, form: _Form, depth: int) -> str:
+    if value is None or value is True or value is False:
+        return "null" if value is None else "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{(_STRICT if form.strict else _SPECIAL).sub(_escaped, value)}"'
+    if isinstance(value, int):
+        quoted = form.strict and not -(2**53) < value < 2**53
+        return f'"{int(value)}"' if quoted else str(int(value))
+    if isinstance(value, float):
+        return java_double(value)
+    if depth > DEEPEST:
+        raise ValueError(f"a value nested deeper than {DEEPEST} levels")
+    if isinstance(value, msgspec.Struct):
+        named = [(name, getattr(value, at)) for at, name in members_of(type(value))]
+        return _members(named, form, depth)
+    if isinstance(value, Key):
+        return _members(value, form, depth)
+    if isinstance(value, dict):
+        pairs = value.items()
+        return _members(sorted(pairs, key=_order) if form.strict else pairs, form, depth)
+    line = form.line(depth + 1) if isinstance(value, list) else ""
+    items = ",".join([line + _written(item, form, depth + 1) for item in value])
+    return f"[{items}{line[:-1] if items else ''}]"
 
 
-_PLAIN = _Form(False, re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]'))
-_STRICT = _Form(True, re.compile(r"[^ !#-.0-\[\]-~]"))
+def _members(pairs: Iterable[tuple[Any, Any]], form: _Form, depth: int) -> str:
+    """Only names that are texts begin lines of their own: so the original's files are."""
+    members = []
+    for key, value in pairs:
+        if value is not None:
+            named = isinstance(key, str)
+            name = _written(key, form, depth + 1)
+            if form.strict and not named:
+                name = _written(dumps(key).decode(), form, depth)
+            line = form.line(depth + 1) if named else ""
+            members.append(f"{line}{name}:{_written(value, form, depth + 1)}")
+    return f"{{{','.join(members)}{form.line(depth) if members else ''}}}"
+
+
+def _order(pair: tuple[Any, Any]) -> tuple[bool, Any]:
+    key = pair[0]
+    return (True, key) if isinstance(key, int) else (False, str(key))
+
+
+_SPECIAL = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_STRICT = re.compile(r"[^ !#-.0-\[\]-~]")
 _SHORT = {'"': '\\"', "\\": "\\\\", "/": "\\/"} | dict(
     zip("\b\t\n\f\r", ("\\b", "\\t", "\\n", "\\f", "\\r"), strict=True)
 )
@@ -274,84 +301,6 @@ def members_of(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
     """(attribute, name on the wire) of a typed body, in wire order: sorted by name."""
     found = [(one.name, one.encode_name) for one in msgspec.structs.fields(kind)]
     return tuple(sorted(found, key=lambda one: one[1]))
-
-
-class _Writer:
-    def __init__(self, form: _Form, pretty: bool, put: Callable[[str], None]) -> None:
-        self.form, self.pretty, self.put = form, pretty, put
-
-    def value(self, value: Any, depth: int) -> None:
-        if value is None or value is True or value is False:
-            self.put("null" if value is None else "true" if value else "false")
-        elif isinstance(value, str):
-            self.put(f'"{self.form.special.sub(_escaped, value)}"')
-        elif isinstance(value, int):
-            quoted = self.form.strict and not -(2**53) < value < 2**53
-            self.put(f'"{int(value)}"' if quoted else str(int(value)))
-        elif isinstance(value, float):
-            self.put(java_double(value))
-        elif depth > DEEPEST:
-            raise ValueError(f"a value nested deeper than {DEEPEST} levels")
-        elif isinstance(value, Key):
-            self.members(value, depth)
-        elif isinstance(value, dict):
-            self.map(value, depth)
-        elif isinstance(value, msgspec.Struct):
-            pairs = ((name, getattr(value, at)) for at, name in members_of(type(value)))
-            self.members(pairs, depth)
-        else:
-            self.items(value, depth, one_line=not isinstance(value, list))
-
-    def map(self, value: dict[Any, Any], depth: int) -> None:
-        pairs: Iterable[tuple[Any, Any]] = value.items()
-        if self.form.strict:
-            pairs = sorted(pairs, key=lambda pair: _order(pair[0]))
-        self.members(pairs, depth)
-
-    def members(self, pairs: Iterable[tuple[Any, Any]], depth: int) -> None:
-        """Only names that are texts begin lines of their own: so the original's files are."""
-        self.put("{")
-        first = True
-        for key, value in pairs:
-            if value is None:
-                continue
-            self.put("" if first else ",")
-            if isinstance(key, str):
-                self.line(depth + 1)
-            first = False
-            self.key(key, depth + 1)
-            self.put(":")
-            self.value(value, depth + 1)
-        if not first:
-            self.line(depth)
-        self.put("}")
-
-    def key(self, key: Any, depth: int) -> None:
-        if isinstance(key, str) or not self.form.strict:
-            self.value(key, depth)
-        else:
-            self.value(dumps(key).decode(), depth)
-
-    def items(self, values: Iterable[Any], depth: int, *, one_line: bool) -> None:
-        self.put("[")
-        first = True
-        for value in values:
-            self.put("" if first else ",")
-            if not one_line:
-                self.line(depth + 1)
-            first = False
-            self.value(value, depth + 1)
-        if not first and not one_line:
-            self.line(depth)
-        self.put("]")
-
-    def line(self, depth: int) -> None:
-        if self.pretty:
-            self.put("\n" + "\t" * depth)
-
-
-def _order(key: Any) -> tuple[bool, Any]:
-    return (True, key) if isinstance(key, int) else (False, str(key))
 
 
 def java_double(value: float) -> str:

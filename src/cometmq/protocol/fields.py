@@ -6,7 +6,6 @@ and is written like any other value.
 """
 
 import re
-import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from dataclasses import fields as dataclass_fields
@@ -18,10 +17,8 @@ from typing import (
     NamedTuple,
     Self,
     TypeAlias,
-    Union,
     dataclass_transform,
     get_args,
-    get_origin,
     get_type_hints,
 )
 
@@ -84,9 +81,8 @@ class Field(NamedTuple):
     @classmethod
     def declared(cls, attribute: str, name: str, hint: Any, default: Any) -> Self:
         """What an annotation of a header says; one that may be None is never required."""
-        if get_origin(hint) in (Union, types.UnionType):
-            hint = next(one for one in get_args(hint) if one is not type(None))
-            default = None if default is MISSING else default
+        if type(None) in get_args(hint):
+            hint, default = get_args(hint)[0], None if default is MISSING else default
         is_choice = isinstance(hint, type) and issubclass(hint, Enum)
         return cls(attribute, name, _choice(hint) if is_choice else _READERS[hint], default)
 

@@ -3,6 +3,8 @@
 import ipaddress
 import socket
 
+from cometmq.runtime.errors import BadSetting
+
 
 def is_loopback(host: str) -> bool:
     """Only this machine itself can reach this address."""
@@ -15,6 +17,17 @@ def is_loopback(host: str) -> bool:
 def is_wildcard(host: str) -> bool:
     """The address stands for every address of this machine."""
     return host in ("", "0.0.0.0", "::")
+
+
+def numeric(key: str, host: str) -> str:
+    """The address that a name stands for, IPv4 before IPv6; BadSetting where it has none."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise BadSetting(
+            f"{key}={host}: this name has no address here ({error.strerror}); give a numeric one"
+        ) from None
+    return str(min(found, key=lambda one: one[0] != socket.AF_INET)[4][0])
 
 
 def is_own(host: str) -> bool:

@@ -18,8 +18,6 @@ class Request:
     opaque: int
     version: int
     oneway: bool = False
-    language: str = "OTHER"
-    fields: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
 
 
@@ -34,19 +32,15 @@ class Answer:
     extra: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Answer):
     """An answer that says no: what was looked for, and what to do."""
 
-    code: int
-    remark: str
-    header: ResponseHeader | None = None
-    extra: dict[str, str] = field(default_factory=dict)
+    __slots__ = ()
 
 
 def refuse(code: int, remark: str) -> Refusal:
     """Says no with a code and a sentence."""
-    return Refusal(code, remark)
+    return Refusal(code=code, remark=remark)
 
 
 class On(Protocol):
@@ -74,4 +68,4 @@ class Elsewhere:
     """The request was taken in, and whoever took it answers it: a send, by its watermark."""
 
 
-Outcome: TypeAlias = ResponseHeader | Answer | Refusal | Wait | Elsewhere | None
+Outcome: TypeAlias = ResponseHeader | Answer | Wait | Elsewhere

@@ -8,21 +8,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import groupby
+from typing import TypeAlias, cast
 
 from cometmq.kernel import frames, headers, replies
 from cometmq.kernel.faults import Malformed
 from cometmq.net import Connection
 from cometmq.protocol import (
-    BadRequest,
     Command,
     PullAnswer,
     PullMessage,
     RequestHeader,
     ResponseCode,
+    ResponseHeader,
 )
 from cometmq.runtime import Clock, CometError
-from cometmq.serving.answers import Answer, Elsewhere, Outcome, Refusal, Request, Wait
+from cometmq.serving.answers import Answer, Elsewhere, Outcome, Request, Wait, refuse
 from cometmq.serving.gate import Gate
 from cometmq.serving.table import Entry, HandlerTable
 
@@ -31,10 +32,6 @@ log = logging.getLogger("cometmq.serving")
 Item: TypeAlias = frames.Frame | headers.Send | headers.Pull
 Lane = Callable[[Connection, list[headers.Send]], None]
 """Takes sends that the kernel has decoded already, and answers them itself."""
-
-
-def _no_lane(connection: Connection, sends: list[headers.Send]) -> None:
-    raise AssertionError("only a broker lets the kernel read sends")
 
 
 @dataclass(frozen=True)
@@ -54,36 +51,30 @@ class Driver:
         gate: Gate,
         clock: Clock,
         limits: ServingLimits | None = None,
-        lane: Lane = _no_lane,
+        lane: Lane | None = None,
     ) -> None:
         self._table = table
         self._gate = gate
         self._clock = clock
-        self._limits = limits or ServingLimits()
+        self._most_waiting = (limits or ServingLimits()).waiting
         self._lane = lane
-        self._parked: dict[Connection, dict[_Parked, None]] = {}
-        self._waiting = 0
+        self._parked: dict[_Parked, None] = {}
         self._closed = False
 
     def took(self, connection: Connection, items: Sequence[Item]) -> None:
         """Serves what one read brought, in its order."""
         if self._closed:
             return
-        sends: list[headers.Send] = []
-        for item in items:
-            if type(item) is headers.Send:
-                sends.append(item)
+        for kind, run in groupby(items, type):
+            if kind is headers.Send:
+                assert self._lane is not None, "only a broker lets the kernel read sends"
+                self._lane(connection, cast(list[headers.Send], list(run)))
                 continue
-            if sends:
-                self._lane(connection, sends)
-                sends = []
-            if type(item) is headers.Pull:
-                self._pull(connection, item)
-            else:
-                assert isinstance(item, frames.Frame)
-                self._serve(connection, item)
-        if sends:
-            self._lane(connection, sends)
+            for item in run:
+                if isinstance(item, headers.Pull):
+                    self._pull(connection, item)
+                else:
+                    self._serve(connection, cast(frames.Frame, item))
 
     def _serve(self, connection: Connection, frame: frames.Frame) -> None:
         try:
@@ -101,21 +92,14 @@ class Driver:
             command.opaque,
             command.version,
             command.is_oneway,
-            command.language,
-            command.fields,
             command.body,
         )
         entry = self._table.find(command.code)
         if entry is None:
             remark = f" request type {command.code} not supported"
-            self._write(request, Refusal(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
+            self._write(request, refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
             return
-        header: RequestHeader | Refusal
-        try:
-            header = entry.declared.header.read(request.fields)
-        except BadRequest as error:
-            header = Refusal(ResponseCode.SYSTEM_ERROR, str(error))
-        self._settle(entry, request, self._outcome(entry, request, header))
+        self._ask(entry, request, lambda: entry.declared.header.read(command.fields))
 
     def _pull(self, connection: Connection, pull: headers.Pull) -> None:
         """A pull whose header the kernel has read."""
@@ -123,84 +107,63 @@ class Driver:
         assert entry is not None, "only a broker lets the kernel read pulls"
         oneway = bool(pull.flag & 2)
         request = Request(connection, pull.code, pull.codec, pull.opaque, pull.version, oneway)
-        outcome = self._outcome(entry, request, PullMessage(*pull.fields))
-        self._settle(entry, request, outcome)
+        self._ask(entry, request, lambda: PullMessage(*pull.fields))
 
-    def _outcome(self, entry: Entry, request: Request, header: RequestHeader | Refusal) -> Outcome:
-        declared = entry.declared
+    def _ask(self, entry: Entry, request: Request, read: Callable[[], RequestHeader]) -> None:
+        """Asks the handler what the limits and the gate let through, and answers or parks it."""
+        now_ms, declared, ends = self._clock.now_ms(), entry.declared, request.connection
+        outcome: Outcome | None
         if len(request.body) > declared.largest_body:
-            return Refusal(
+            outcome = refuse(
                 ResponseCode.SYSTEM_ERROR,
                 f"a body of {len(request.body)} bytes is too large for code {entry.code}, "
                 f"which takes {declared.largest_body} at most",
             )
-        ends = request.connection
-        refusal = self._gate.refuses(declared.needs, ends.local, ends.remote, entry.name)
-        if refusal is not None:
-            return refusal
-        if isinstance(header, Refusal):
-            return header
-        return self._guarded(entry, lambda now: entry.serve(header, request, now))
-
-    def _guarded(self, entry: Entry, call: Callable[[int], Outcome]) -> Outcome:
-        try:
-            return call(self._clock.now_ms())
-        except CometError as error:
-            return Refusal(error.code or ResponseCode.SYSTEM_ERROR, str(error))
-        except Exception as error:
-            log.exception("%s failed", entry.name)
-            return Refusal(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-
-    def _settle(self, entry: Entry, request: Request, outcome: Outcome) -> None:
+        else:
+            outcome = self._gate.refuses(declared.needs, ends.local, ends.remote, entry.name)
+        if outcome is None:
+            outcome = _guarded(entry, lambda: entry.serve(read(), request, now_ms))
         if not isinstance(outcome, Wait):
             self._write(request, outcome)
-        elif entry.waiting >= entry.declared.most_waiting or self._waiting >= self._limits.waiting:
+        elif entry.waiting >= declared.most_waiting or len(self._parked) >= self._most_waiting:
             busy = "[OVERLOAD]system busy, start flow control for a while"
-            self._write(request, Refusal(ResponseCode.SYSTEM_BUSY, busy))
+            self._write(request, refuse(ResponseCode.SYSTEM_BUSY, busy))
         elif request.connection.open:
-            parked = _Parked(self, entry, request, outcome)
-            ours = self._parked.get(request.connection)
-            if ours is None:
-                ours = self._parked[request.connection] = {}
-                request.connection.ended.watch(lambda _: self._drop(request.connection))
-            ours[parked] = None
             entry.waiting += 1
-            self._waiting += 1
-            parked.begin()
+            left_ms = max(0, outcome.until_ms - now_ms)
+            self._parked[_Parked(self, entry, request, outcome, left_ms / 1000)] = None
 
-    def resume(self, parked: "_Parked") -> None:
+    def resume(self, parked: "_Parked", *, late: bool) -> None:
         """What was waited for has come, or the time is over."""
-        outcome = self._guarded(parked.entry, parked.call)
+        wait, now_ms = parked.wait, self._clock.now_ms()
+        # A timer may be a millisecond early, and `then` must see its deadline passed.
+        at_ms = max(now_ms, wait.until_ms) if late else now_ms
+        outcome = _guarded(parked.entry, lambda: wait.then(at_ms))
         if isinstance(outcome, Wait):
+            assert not late, f"{parked.entry.name} must answer when its time is over"
             parked.go_on(outcome)
-            return
-        self._parked.get(parked.request.connection, {}).pop(parked, None)
-        self._forget(parked)
-        self._write(parked.request, outcome)
+        else:
+            self.drop(parked)
+            self._write(parked.request, outcome)
 
-    def _drop(self, connection: Connection) -> None:
-        for parked in self._parked.pop(connection, {}):
-            self._forget(parked)
-
-    def _forget(self, parked: "_Parked") -> None:
-        parked.end()
+    def drop(self, parked: "_Parked") -> None:
+        """Nobody waits for this answer any more."""
+        del self._parked[parked]
         parked.entry.waiting -= 1
-        self._waiting -= 1
+        parked.end()
 
     def close(self) -> None:
         """Serves nothing more, and drops everything that waits."""
         self._closed = True
-        for connection in list(self._parked):
-            self._drop(connection)
+        for parked in list(self._parked):
+            self.drop(parked)
 
-    def _write(self, request: Request, outcome: Outcome) -> None:
-        if outcome is None or isinstance(outcome, Elsewhere) or request.oneway:
+    def _write(self, request: Request, outcome: ResponseHeader | Answer | Elsewhere) -> None:
+        if isinstance(outcome, Elsewhere) or request.oneway:
             return
-        assert not isinstance(outcome, Wait)
-        if not isinstance(outcome, (Answer, Refusal)):
+        if not isinstance(outcome, Answer):
             outcome = Answer(outcome)
-        header = outcome.header
-        body = outcome.body if isinstance(outcome, Answer) else b""
+        header, body = outcome.header, outcome.body
         if isinstance(header, PullAnswer):  # the one answer besides sends that is often asked
             head = replies.pulled(
                 request.codec,
@@ -215,61 +178,48 @@ class Driver:
             )
             request.connection.write(head + body if body else head)
             return
-        fields = header.fields() if header is not None else {}
-        command = Command.answer(
-            request.codec,
-            request.opaque,
-            outcome.code,
-            outcome.remark,
-            {**fields, **outcome.extra},
-            body,
-        )
+        fields = {**(header.fields() if header is not None else {}), **outcome.extra}
+        code, remark = outcome.code, outcome.remark
+        command = Command.answer(request.codec, request.opaque, code, remark, fields, body)
         request.connection.write(command.write())
 
 
-class _Parked:
-    """A request that waits; identity is what tells one from another."""
+def _guarded(entry: Entry, call: Callable[[], Outcome]) -> Outcome:
+    try:
+        return call()
+    except CometError as error:
+        return refuse(error.code or ResponseCode.SYSTEM_ERROR, str(error))
+    except Exception as error:
+        log.exception("%s failed", entry.name)
+        return refuse(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
-    def __init__(self, driver: Driver, entry: Entry, request: Request, wait: Wait) -> None:
+
+class _Parked:
+    """A request that waits, watched from three sides: what it waits for, its time, its peer."""
+
+    def __init__(
+        self, driver: Driver, entry: Entry, request: Request, wait: Wait, left_s: float
+    ) -> None:
         self.entry = entry
         self.request = request
+        self.wait = wait
         self._driver = driver
-        self._wait = wait
-        self._unwatch: Callable[[], None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._late = False
-
-    def begin(self) -> None:
-        """Watches, and sets the clock for the deadline."""
-        left_ms = max(0, self._wait.until_ms - self._driver._clock.now_ms())
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(left_ms / 1000, self._pass)
-        self._unwatch = self._wait.on.watch(self._tell)
+        self._timer = loop.call_later(left_s, lambda: driver.resume(self, late=True))
+        self._leave = request.connection.ended.watch(lambda _: driver.drop(self))
+        self._unwatch = wait.on.watch(self._tell)
 
     def _tell(self, _: object) -> None:
-        if self._unwatch is not None:
-            self._driver.resume(self)
-
-    def _pass(self) -> None:
-        self._late = True
-        self._driver.resume(self)
-
-    def call(self, now_ms: int) -> Outcome:
-        """Decides; a timer may be a millisecond early, and `then` must see its deadline passed."""
-        return self._wait.then(max(now_ms, self._wait.until_ms) if self._late else now_ms)
+        self._driver.resume(self, late=False)
 
     def go_on(self, wait: Wait) -> None:
         """Waits for something further, with the deadline it has."""
-        assert not self._late, f"{self.entry.name} must answer when its time is over"
-        if self._unwatch is not None:
-            self._unwatch()
-        self._wait = Wait(wait.on, self._wait.until_ms, wait.then)
+        self._unwatch()
+        self.wait = Wait(wait.on, self.wait.until_ms, wait.then)
         self._unwatch = wait.on.watch(self._tell)
 
     def end(self) -> None:
         """Watches no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._unwatch is not None:
-            self._unwatch()
-            self._unwatch = None
+        self._timer.cancel()
+        self._leave()
+        self._unwatch()

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from errno import EAGAIN, ENXIO
 from typing import Protocol, TypeVar
 
-from cometmq.store.errors import StoreError, Trouble
+from cometmq.store.errors import StoreError, Trouble, logger
 
 T = TypeVar("T")
 Data = bytes | bytearray | memoryview
@@ -76,9 +76,6 @@ class Disk(Protocol):
     def lock(self, path: str) -> File:
         """Opens a file, made where missing, that no other process has locked; LOCKED if one has."""
 
-    def free_space(self) -> int:
-        """How many bytes can still be stored."""
-
 
 def write_all(file: File, data: Data, offset: int) -> None:
     """Writes everything: a short write is continued."""
@@ -88,6 +85,14 @@ def write_all(file: File, data: Data, offset: int) -> None:
         if more <= 0:
             raise StoreError(Trouble.BROKEN, "pwrite", "a file", "nothing was taken")
         taken += more
+
+
+def close_quietly(file: File) -> None:
+    """Gives a handle back of which nothing depends on any more."""
+    try:
+        file.close()
+    except StoreError as error:
+        logger.error("%s", error)
 
 
 def read_file(disk: Disk, path: str) -> bytes | None:
@@ -108,6 +113,13 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+def _mapped(name: str, path: str, work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except OSError as error:
+        raise StoreError.of(error, name, path) from error
+
+
 class LocalFile:
     """A file of the local file system."""
 
@@ -117,14 +129,8 @@ class LocalFile:
         self._lock = lock
         self._waits = not hasattr(os, "RWF_NOWAIT")
 
-    def _call(self, name: str, work: Callable[[], T]) -> T:
-        try:
-            return work()
-        except OSError as error:
-            raise StoreError.of(error, name, self._path) from error
-
     def pread(self, size: int, offset: int) -> bytes:
-        return self._call("pread", lambda: os.pread(self._handle, size, offset))
+        return _mapped("pread", self._path, lambda: os.pread(self._handle, size, offset))
 
     def pread_now(self, size: int, offset: int) -> bytes | None:
         if self._waits:
@@ -140,7 +146,7 @@ class LocalFile:
         return bytes(found) if count == size else None
 
     def pwrite(self, data: Data, offset: int) -> int:
-        return self._call("pwrite", lambda: os.pwrite(self._handle, data, offset))
+        return _mapped("pwrite", self._path, lambda: os.pwrite(self._handle, data, offset))
 
     def next_data(self, offset: int) -> int | None:
         try:
@@ -150,23 +156,23 @@ class LocalFile:
 
     def allocate(self, size: int) -> None:
         if hasattr(os, "posix_fallocate"):
-            self._call("allocate", lambda: os.posix_fallocate(self._handle, 0, size))
+            _mapped("allocate", self._path, lambda: os.posix_fallocate(self._handle, 0, size))
         else:
             self.truncate(size)
 
     def truncate(self, size: int) -> None:
-        self._call("truncate", lambda: os.ftruncate(self._handle, size))
+        _mapped("truncate", self._path, lambda: os.ftruncate(self._handle, size))
 
     def sync(self) -> None:
         if sys.platform == "darwin":  # there fsync stops at the drive's cache
-            self._call("sync", lambda: fcntl.fcntl(self._handle, fcntl.F_FULLFSYNC))
+            _mapped("sync", self._path, lambda: fcntl.fcntl(self._handle, fcntl.F_FULLFSYNC))
         else:
-            self._call("sync", lambda: os.fdatasync(self._handle))
+            _mapped("sync", self._path, lambda: os.fdatasync(self._handle))
 
     def close(self) -> None:
         if self._lock is not None:
             _locked.discard(self._lock)
-        self._call("close", lambda: os.close(self._handle))
+        _mapped("close", self._path, lambda: os.close(self._handle))
 
 
 class LocalDisk:
@@ -175,10 +181,7 @@ class LocalDisk:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.process_id = os.getpid()
         self._root = os.path.abspath(root)
-        try:
-            os.makedirs(self._root, exist_ok=True)
-        except OSError as error:
-            raise StoreError.of(error, "mkdir", self._root) from error
+        _mapped("mkdir", self._root, lambda: os.makedirs(self._root, exist_ok=True))
 
     def _at(self, path: str) -> str:
         # Names of topics are checked where they are decoded; this is the last wall before the
@@ -189,30 +192,25 @@ class LocalDisk:
 
     def _call(self, name: str, path: str, work: Callable[[str], T]) -> T:
         full = self._at(path)
+        return _mapped(name, full, lambda: work(full))
+
+    def _if_there(self, name: str, path: str, work: Callable[[str], T], none: T) -> T:
         try:
-            return work(full)
-        except OSError as error:
-            raise StoreError.of(error, name, full) from error
+            return self._call(name, path, work)
+        except StoreError as error:
+            if error.kind is Trouble.MISSING:
+                return none
+            raise
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
         return LocalFile(self._call("open", path, lambda at: os.open(at, flags, 0o644)), path)
 
     def size(self, path: str) -> int | None:
-        try:
-            return self._call("stat", path, lambda at: os.stat(at).st_size)
-        except StoreError as error:
-            if error.kind is Trouble.MISSING:
-                return None
-            raise
+        return self._if_there("stat", path, lambda at: os.stat(at).st_size, None)
 
     def list(self, path: str) -> list[str]:
-        try:
-            return sorted(self._call("list", path, os.listdir))
-        except StoreError as error:
-            if error.kind is Trouble.MISSING:
-                return []
-            raise
+        return self._if_there("list", path, lambda at: sorted(os.listdir(at)), [])
 
     def make_folder(self, path: str) -> None:
         def make(at: str) -> None:
@@ -251,7 +249,3 @@ class LocalDisk:
         key = _identity(os.fstat(handle))
         _locked.add(key)
         return LocalFile(handle, path, key)
-
-    def free_space(self) -> int:
-        status = self._call("statvfs", "", os.statvfs)
-        return status.f_bavail * status.f_frsize

@@ -2,8 +2,11 @@
 
 import enum
 import errno
+import logging
 
 from cometmq.runtime.errors import CometError
+
+logger = logging.getLogger("cometmq.store")
 
 
 class Trouble(enum.Enum):
@@ -32,9 +35,8 @@ class StoreError(CometError):
     """A call on a file of the store failed; `kind` says how."""
 
     def __init__(self, kind: Trouble, call: str, path: str, detail: str = "") -> None:
-        super().__init__(
-            f"{call} of {path!r}: it {kind.value}" + (f" ({detail})" if detail else "")
-        )
+        said = f" ({detail})" if detail else ""
+        super().__init__(f"{call} of {path!r}: it {kind.value}{said}")
         self.kind = kind
         self.path = path
 

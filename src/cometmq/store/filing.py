@@ -1,71 +1,67 @@
-"""Filing: entries of queues go from memory to their files, and the position file follows.
+"""Filing: entries of queues become visible and go to their files; the position file follows.
 
-The order is what recovery rests on: entries, their sync, our position file, the checkpoint. An
-entry is filed only when its record is on the disk and visible; P, the position behind which
-entries may be missing in files, is the end of the last round.
+What `visible` has passed exists for readers, turn by turn. The order behind it is what recovery
+rests on: entries, their sync, our position file, the checkpoint. An entry is filed only when its
+record is on the disk and visible; P, the position behind which entries may be missing in files, is
+the end of the last round.
 """
 
 import asyncio
-import zlib
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing
+from functools import partial
 
 from cometmq.kernel import entries
-from cometmq.store.disk import Disk
 from cometmq.store.errors import StoreError
 from cometmq.store.jobs import Jobs
-from cometmq.store.log import Log, Turn, path_of
-from cometmq.store.position import Mark, PositionFile
-from cometmq.store.publishing import Publisher
-from cometmq.store.queues import Queue, QueueFiles, entries_below
-from cometmq.store.settings import StoreSettings
+from cometmq.store.log import Log, Turn
+from cometmq.store.position import Mark
+from cometmq.store.queues import Queue
+from cometmq.store.recovery import Recovered
 from cometmq.store.syncing import GroupCommit
+from cometmq.store.watermark import Watermark
 
 SLICE_QUEUES = 64
 """Queues of one job: making a log file must not wait for tens of thousands of them."""
 
-Piece = tuple[str, int, bytes, int]
-"""Folder, number of the first entry, entries, byte up to which files exist."""
+Piece = tuple[Queue, int, bytes]
+"""Queue, number of the first entry, entries."""
 
 
-def crc_of(disk: Disk, file_size: int, mark: Mark) -> int:
-    """CRC-32 of the record at a mark, as it lies in the log."""
-    if not mark.size:
-        return 0
-    with closing(disk.open(path_of(mark.offset - mark.offset % file_size))) as file:
-        return zlib.crc32(file.pread(mark.size, mark.offset % file_size))
+def _oldest(queue: Queue, count: int) -> Piece:
+    return queue, queue.tail.first, bytes(queue.tail.data[: count * entries.SIZE])
 
 
 class Filer:
-    """Empties the tails of all queues in rounds: by time, or by what a start would have to read."""
+    """Moves `visible` after the watermark that readers are promised. Empties the tails of all
+    queues in rounds: by time, or by what a start would have to read."""
 
     def __init__(
         self,
-        disk: Disk,
+        found: Recovered,
         log: Log,
         commit: GroupCommit,
-        publisher: Publisher,
-        files: QueueFiles,
-        position: PositionFile,
+        promised: Watermark,
         jobs: Jobs,
-        settings: StoreSettings,
         on_failed: Callable[[str], None],
     ) -> None:
-        self._disk = disk
+        self._settings = found.settings
+        self._files = found.files
+        self._position = found.position
         self._log = log
         self._commit = commit
-        self._publisher = publisher
-        self._files = files
-        self._position = position
+        self._promised = promised
         self._jobs = jobs
-        self._loop = asyncio.get_running_loop()
-        self._interval_s = settings.flush_interval_consume_queue / 1000
-        self._early = settings.unindexed_limit // 2
         self._on_failed = on_failed
+        self._hidden: deque[Turn] = deque()
+        """Written, and not visible yet."""
+        self.visible = Watermark(promised.position)
+        self._shown = found.mark
+        """The last record that is visible."""
         self._dirty: dict[Queue, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._goal: Mark | None = None
+        """Up to where the running round goes."""
         self._todo: deque[Queue] = deque()
         self._has_failed = False
         self._stopped = False
@@ -77,15 +73,14 @@ class Filer:
 
     def add(self, turn: Turn) -> None:
         """A turn was written: its entries have to be filed; new queues get their files at once."""
-        births: list[tuple[Queue, Piece]] = []
-        for (queue, first), end in zip(turn.touched, turn.ends, strict=True):
+        self._hidden.append(turn)
+        births: list[Piece] = []
+        for queue, end in turn.added:
             self._dirty.setdefault(queue)
-            if not queue.made:
-                # Said before it is true, so that the next turn does not make the file again; that
-                # turn becomes visible after this one anyway.
-                queue.made = self._files.end_of_first_file(first)
-                data = bytes(queue.tail.data[: (end - queue.tail.first) * entries.SIZE])
-                births.append((queue, (queue.folder, queue.tail.first, data, 0)))
+            if not queue.has_files:
+                # Said before it is true: the next turn becomes visible after this one anyway.
+                queue.has_files = True
+                births.append(_oldest(queue, end - queue.tail.first))
         if births:
             turn.births += 1
             self._file(births, lambda: self._born(turn))
@@ -93,81 +88,82 @@ class Filer:
 
     def _born(self, turn: Turn) -> None:
         turn.births -= 1
-        self._publisher.publish()
+        self.publish()
+
+    def publish(self) -> None:
+        """Shows what may be shown: promised, and each new queue's first file is there."""
+        turns, limit = self._hidden, self._promised.position
+        while turns and not self._stopped and turns[0].mark.end <= limit and not turns[0].births:
+            turn = turns.popleft()
+            self._shown = turn.mark
+            for queue, end in turn.added:
+                queue.publish(end)
+        self.visible.advance(self._shown.end)
 
     def want(self) -> None:
         """Sees to it that a round begins in time."""
-        if self.unfiled >= self._early:
+        if self.unfiled >= self._settings.unindexed_limit // 2:
             self._commit.begin()
             self.begin()
-        if self._timer is None and self._goal is None and not self._stopped:
-            self._timer = self._loop.call_later(self._interval_s, self._due)
+        is_over = self._has_failed or self._stopped
+        if self.unfiled and not (self._timer or self._goal or is_over):
+            interval_ms = self._settings.flush_interval_consume_queue
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(interval_ms / 1000, self._due)
 
     def _due(self) -> None:
         self._timer = None
         self.begin()
-        if self._goal is None and self.unfiled:
-            self.want()
+        self.want()
 
     def begin(self) -> None:
         """Starts a round over everything that is synced and visible now."""
-        goal = min(self._commit.mark, self._publisher.mark, key=lambda mark: mark.end)
+        goal = min(self._commit.mark, self._shown, key=lambda mark: mark.end)
         if self._goal is None and not self._has_failed and goal.end > self._position.last.mark.end:
             self._goal = goal
             self._todo.extend(self._dirty)
             self._next_slice(goal)
 
     def _next_slice(self, goal: Mark) -> None:
-        pieces: list[tuple[Queue, Piece]] = []
+        pieces: list[Piece] = []
         while self._todo and len(pieces) < SLICE_QUEUES:
             queue = self._todo.popleft()
-            count = entries_below(queue, goal.end)
+            count = queue.entries_below(goal.end)
             if count:
-                data = bytes(queue.tail.data[: count * entries.SIZE])
-                pieces.append((queue, (queue.folder, queue.tail.first, data, queue.made)))
+                pieces.append(_oldest(queue, count))
         if pieces:
             self._file(pieces, lambda: self._sliced(goal, pieces))
         else:
             synced = self._commit.synced.position
-            self._jobs.run(
-                "files", lambda: self._advance(goal, synced), lambda _: self._ended(), self._fail
-            )
+            work = partial(self._position.advance, goal, synced)
+            self._jobs.run("files", work, self._ended, self._fail)
 
-    def _file(self, pieces: list[tuple[Queue, Piece]], done: Callable[[], None]) -> None:
-        def work() -> list[int]:
-            return [self._files.write(*piece) for _, piece in pieces]
+    def _file(self, pieces: list[Piece], done: Callable[[], None]) -> None:
+        def work() -> None:
+            for queue, first, data in pieces:
+                self._files.write(queue.folder, first, data)
 
-        def filed(made: list[int]) -> None:
-            for (queue, _), end in zip(pieces, made, strict=True):
-                queue.made = max(queue.made, end)
-            done()
+        self._jobs.run("files", work, lambda _: done(), self._fail)
 
-        self._jobs.run("files", work, filed, self._fail)
-
-    def _sliced(self, goal: Mark, pieces: list[tuple[Queue, Piece]]) -> None:
-        for queue, (_, _, data, _) in pieces:
+    def _sliced(self, goal: Mark, pieces: list[Piece]) -> None:
+        for queue, _, data in pieces:
             queue.tail.drop(len(data) // entries.SIZE)
             del self._dirty[queue]
             if queue.tail.data:
                 self._dirty[queue] = None
         self._next_slice(goal)
 
-    def _advance(self, goal: Mark, synced: int) -> None:
-        crc = crc_of(self._disk, self._log.file_size, goal)
-        self._position.advance(self._position.last.after(goal, synced, crc))
-
-    def _ended(self) -> None:
+    def _ended(self, _: None) -> None:
         self._goal = None
-        if self.unfiled:
-            self.want()
+        self.want()
 
     def _fail(self, error: StoreError) -> None:
         self._goal = None
-        self._has_failed = self._stopped = True
+        self._has_failed = True
         self._on_failed(f"the consume queues could not be written: {error}")
 
     def close(self) -> None:
-        """No round begins by itself any more."""
+        """Nothing more becomes visible, and no round begins by itself any more."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from cometmq.runtime.signal import Signal
 from cometmq.runtime.threads import Threads
 from cometmq.store.errors import StoreError, Trouble
 
 T = TypeVar("T")
+Failed = Callable[[StoreError], None]
 
 
 class Jobs:
@@ -17,24 +19,17 @@ class Jobs:
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._running = 0
-        self._idle: asyncio.Future[None] | None = None
+        self._idle: Signal[None] = Signal()
 
     def run(
-        self,
-        lane: str,
-        work: Callable[[], T],
-        done: Callable[[T], None],
-        failed: Callable[[StoreError], None],
+        self, lane: str, work: Callable[[], T], done: Callable[[T], None], failed: Failed
     ) -> None:
         """Does `work` in the thread of its lane."""
         self._running += 1
         self._threads.run(lane, work).add_done_callback(partial(self._ended, done, failed))
 
     def _ended(
-        self,
-        done: Callable[[Any], None],
-        failed: Callable[[StoreError], None],
-        future: "asyncio.Future[Any]",
+        self, done: Callable[[Any], None], failed: Failed, future: "asyncio.Future[Any]"
     ) -> None:
         self._running -= 1
         try:
@@ -47,13 +42,10 @@ class Jobs:
                 failed(StoreError(Trouble.BROKEN, "a job", "the store", repr(error)))
                 raise error
         finally:
-            if not self._running and self._idle is not None:
-                self._idle.set_result(None)
-                self._idle = None
+            if not self._running:
+                self._idle.fire(None)
 
     async def idle(self) -> None:
         """Returns when no job is running, at once if none is."""
         while self._running:
-            if self._idle is None:
-                self._idle = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._idle)
+            await self._idle.next()

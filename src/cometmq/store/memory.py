@@ -100,12 +100,11 @@ class MemoryFile:
         self._call("sync", lambda: None)
 
     def close(self) -> None:
-        self._call("close", lambda: self.disk.locks.pop(self.path, None) if self.locks else None)
+        def close() -> None:
+            if self.disk.locks.get(self.path) is self:
+                del self.disk.locks[self.path]
 
-    @property
-    def locks(self) -> bool:
-        """This handle is the one that holds the lock of its file."""
-        return self.disk.locks.get(self.path) is self
+        self._call("close", close)
 
 
 class MemoryDisk:
@@ -113,10 +112,9 @@ class MemoryDisk:
 
     process_id = 1
 
-    def __init__(self, space: int = 1 << 40) -> None:
+    def __init__(self) -> None:
         self.names: dict[str, Inode | None] = {"": None}
         self.locks: dict[str, MemoryFile] = {}
-        self.space = space
 
     def call(self, name: str, path: str, inode: Inode | None, work: Callable[[], T]) -> T:
         """Does one call; all of them come through here."""
@@ -126,10 +124,10 @@ class MemoryDisk:
         """The content of a file that is made now."""
         return Inode()
 
-    def _file(self, name: str, path: str) -> Inode:
+    def _file(self, path: str) -> Inode:
         inode = self.names.get(path)
         if inode is None:
-            raise StoreError(Trouble.MISSING, name, path)
+            raise StoreError(Trouble.MISSING, "open", path)
         return inode
 
     def _create(self, path: str) -> Inode:
@@ -139,44 +137,32 @@ class MemoryDisk:
         return inode
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        inode = self.call(
-            "create" if create else "open",
-            path,
-            None,
-            lambda: self._create(path) if create else self._file("open", path),
-        )
-        return MemoryFile(self, path, inode)
+        name, find = ("create", self._create) if create else ("open", self._file)
+        return MemoryFile(self, path, self.call(name, path, None, lambda: find(path)))
 
     def size(self, path: str) -> int | None:
         inode = self.call("size", path, None, lambda: self.names.get(path))
         return None if inode is None else inode.size
 
     def list(self, path: str) -> list[str]:
-        start = f"{path}/" if path else ""
-        return self.call(
-            "list",
-            path,
-            None,
-            lambda: sorted(
-                name[len(start) :]
-                for name in self.names
-                if name and name.startswith(start) and "/" not in name[len(start) :]
-            ),
-        )
+        def names() -> set[str]:
+            return {name for name in self.names if name and _parent(name) == path}
+
+        return sorted(name.rpartition("/")[2] for name in self.call("list", path, None, names))
 
     def make_folder(self, path: str) -> None:
         self.call("make_folder", path, None, lambda: self.names.setdefault(path, None))
 
     def rename(self, old: str, new: str) -> None:
         def move() -> None:
-            self.names[new] = self._file("rename", old)
+            self.names[new] = self._file(old)
             del self.names[old]
 
         self.call("rename", f"{old} -> {new}", None, move)
 
     def remove(self, path: str) -> None:
         def drop() -> None:
-            self._file("remove", path)
+            self._file(path)
             del self.names[path]
 
         self.call("remove", path, None, drop)
@@ -188,15 +174,11 @@ class MemoryDisk:
         def take() -> MemoryFile:
             if path in self.locks:
                 raise StoreError(Trouble.LOCKED, "lock", path)
-            file = MemoryFile(self, path, self.names.get(path) or self._create(path))
-            self.locks[path] = file
+            inode = self.names.get(path) or self._create(path)
+            self.locks[path] = file = MemoryFile(self, path, inode)
             return file
 
         return self.call("lock", path, None, take)
-
-    def free_space(self) -> int:
-        used = sum(len(inode.pages) * PAGE for inode in self.names.values() if inode is not None)
-        return self.call("free_space", "", None, lambda: max(0, self.space - used))
 
 
 def _parent(path: str) -> str:

@@ -7,10 +7,11 @@ longer fits, the original has worked on this directory since.
 
 import struct
 import zlib
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 
-from cometmq.store.births import NURSERY, write_file
-from cometmq.store.disk import Disk, File, read_file, write_all
+from cometmq.store.births import LOG, NURSERY, path_of, write_file
+from cometmq.store.disk import Disk, read_file, write_all
 
 POSITION = f"{NURSERY}/position"
 CHECKPOINT = "checkpoint"
@@ -21,7 +22,7 @@ NO_KEY_INDEX = 1
 
 _SLOT = struct.Struct(">8sIIQqqqiqI")
 _MAGIC = b"COMETPOS"
-_SUM = struct.Struct(">I")
+_SUM_SIZE = 4
 _CHECKPOINT = struct.Struct(">qqqqq")
 
 
@@ -48,83 +49,66 @@ class Position:
 
     def pack(self) -> bytes:
         """The slot's bytes."""
-        data = _SLOT.pack(
-            _MAGIC,
-            VERSION,
-            NO_KEY_INDEX,
-            self.number,
-            self.mark.end,
-            self.synced,
-            self.mark.offset,
-            self.mark.size,
-            self.mark.store_ms,
-            self.crc,
-        )
-        return data + _SUM.pack(zlib.crc32(data))
+        mark = self.mark
+        head = (_MAGIC, VERSION, NO_KEY_INDEX, self.number, mark.end, self.synced)
+        return _sealed(_SLOT.pack(*head, mark.offset, mark.size, mark.store_ms, self.crc))
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Position | None":
+    def unpack(cls, slot: bytes) -> "Position | None":
         """The slot in these bytes; None where it is not whole or of another version."""
-        if len(data) < _SLOT.size + _SUM.size:
+        data = slot[: _SLOT.size]
+        if len(data) < _SLOT.size or slot[: _SLOT.size + _SUM_SIZE] != _sealed(data):
             return None
-        magic, version, _, number, end, synced, offset, size, store_ms, crc = _SLOT.unpack_from(
-            data
-        )
-        (checksum,) = _SUM.unpack_from(data, _SLOT.size)
-        if (magic, version) != (_MAGIC, VERSION) or checksum != zlib.crc32(data[: _SLOT.size]):
+        magic, version, _, number, end, synced, offset, size, store_ms, crc = _SLOT.unpack(data)
+        if (magic, version) != (_MAGIC, VERSION):
             return None
         return cls(number, Mark(end, offset, size, store_ms), synced, crc)
-
-    def after(self, mark: Mark, synced: int, crc: int) -> "Position":
-        """What the next slot says."""
-        return replace(self, number=self.number + 1, mark=mark, synced=synced, crc=crc)
 
 
 FIRST = Position(1, Mark(), 0, 0)
 
 
 class PositionFile:
-    """The open position file; it and the checkpoint advance together."""
+    """The position file and the checkpoint, which advance together."""
 
-    def __init__(self, disk: Disk, file: File, last: Position) -> None:
+    def __init__(self, disk: Disk, log_file_size: int, last: Position) -> None:
         self._disk = disk
-        self._file = file
+        self._log_file_size = log_file_size
         self.last = last
-
-    @classmethod
-    def open(cls, disk: Disk, last: Position) -> "PositionFile":
-        """Goes on from the slot that was found."""
-        file = disk.open(POSITION)
         # It may be in the page cache only, if the last process was killed or its sync failed: the
         # other slot is not given up for that.
-        found = cls(disk, file, last)
-        found._write(last)
-        return found
+        self._write(last)
 
-    def advance(self, position: Position) -> None:
+    def advance(self, mark: Mark, synced: int) -> None:
         """Writes the next slot and then the checkpoint; each is on the disk before the next."""
+        crc = zlib.crc32(record_before(self._disk, self._log_file_size, mark))
+        position = Position(self.last.number + 1, mark, synced, crc)
         self._write(position)
         self.last = position
-        write_checkpoint(self._disk, position.mark)
+        write_checkpoint(self._disk, mark)
 
     def _write(self, position: Position) -> None:
-        write_all(self._file, position.pack(), position.number % 2 * SLOT_SIZE)
-        self._file.sync()
+        with closing(self._disk.open(POSITION)) as file:
+            write_all(file, position.pack(), position.number % 2 * SLOT_SIZE)
+            file.sync()
 
-    def close(self) -> None:
-        """Gives the handle back."""
-        self._file.close()
+
+def record_before(disk: Disk, log_file_size: int, mark: Mark) -> bytes:
+    """The record that ends at a mark, as it lies in the log; no bytes where there was none yet."""
+    if not mark.size:
+        return b""
+    inside = mark.offset % log_file_size
+    with closing(disk.open(path_of(LOG, mark.offset - inside))) as file:
+        return file.pread(mark.size, inside)
 
 
 def create(disk: Disk) -> None:
     """Makes both files of an empty store: the checkpoint first, since a position file without one
     is taken for a directory that somebody else has changed."""
     write_checkpoint(disk, Mark())
-    content = bytearray(2 * SLOT_SIZE)
-    packed = FIRST.pack()
-    start = FIRST.number % 2 * SLOT_SIZE
-    content[start : start + len(packed)] = packed
-    write_file(disk, POSITION, bytes(content))
+    slots = [bytes(SLOT_SIZE), bytes(SLOT_SIZE)]
+    slots[FIRST.number % 2] = FIRST.pack().ljust(SLOT_SIZE, b"\0")
+    write_file(disk, POSITION, b"".join(slots))
 
 
 def read_slots(disk: Disk) -> list[Position] | None:
@@ -141,20 +125,15 @@ def write_checkpoint(disk: Disk, mark: Mark) -> None:
     a time too new makes it skip records that are in no queue yet (spec 03 10.4)."""
     # Index 0: none is kept. The confirm offset is the start of the last record, as the original
     # sets it when it loads a store.
-    times = (mark.store_ms, mark.store_ms, 0, 0, max(0, mark.offset))
-    content = bytearray(CHECKPOINT_SIZE)
-    _CHECKPOINT.pack_into(content, 0, *times)
-    _SUM.pack_into(content, CHECKPOINT_SIZE - _SUM.size, _checksum(content))
-    write_file(disk, CHECKPOINT, bytes(content))
+    data = _CHECKPOINT.pack(mark.store_ms, mark.store_ms, 0, 0, max(0, mark.offset))
+    write_file(disk, CHECKPOINT, _sealed(data.ljust(CHECKPOINT_SIZE - _SUM_SIZE, b"\0")))
 
 
 def checkpoint_is_ours(disk: Disk) -> bool:
     """Nobody else has written the checkpoint since."""
-    content = read_file(disk, CHECKPOINT)
-    if content is None or len(content) != CHECKPOINT_SIZE:
-        return False
-    return bool(_SUM.unpack_from(content, CHECKPOINT_SIZE - _SUM.size)[0] == _checksum(content))
+    content = read_file(disk, CHECKPOINT) or b""
+    return len(content) == CHECKPOINT_SIZE and content == _sealed(content[:-_SUM_SIZE])
 
 
-def _checksum(content: bytes | bytearray) -> int:
-    return zlib.crc32(content[: -_SUM.size])
+def _sealed(data: bytes) -> bytes:
+    return data + zlib.crc32(data).to_bytes(_SUM_SIZE, "big")

@@ -6,23 +6,21 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
 
 from cometmq.kernel import entries, records
 from cometmq.runtime.signal import Signal
-from cometmq.store.disk import Disk, File
-from cometmq.store.errors import StoreError, Trouble
+from cometmq.store.births import path_of
+from cometmq.store.disk import File, close_quietly
+from cometmq.store.errors import StoreError, Trouble, logger
 from cometmq.store.jobs import Jobs
-from cometmq.store.log import Log, logger, path_of
+from cometmq.store.log import Log
 from cometmq.store.queues import Queue, is_filler
-from cometmq.store.settings import StoreSettings
+from cometmq.store.recovery import Recovered, sound_record
 from cometmq.store.watermark import Watermark
 
 T = TypeVar("T")
-
-_RECORD = struct.Struct(">iI20xq")  # size, magic, recorded position
-GUESS = 4096
-"""Bytes read for a record whose length is not known: most fit."""
 
 
 class Status(enum.Enum):
@@ -79,110 +77,37 @@ class _Wait(Exception):
     """These bytes are not in memory."""
 
 
-class Hot:
-    """Reads what needs no waiting; raises _Wait at the first byte that does."""
-
-    def __init__(self, disk: Disk, log: Log, most: int) -> None:
-        self._disk = disk
-        self._log = log
-        self._most = most
-        self._open: OrderedDict[str, File] = OrderedDict()
-
-    def read(self, path: str, size: int, offset: int) -> bytes:
-        """Bytes of a file."""
-        file = self._open.get(path)
-        if file is None:
-            raise _Wait
-        self._open.move_to_end(path)
-        return self._now(file, size, offset)
-
-    def read_log(self, position: int, size: int) -> bytes:
-        """Bytes of the log."""
-        file = self._log.file_at(position)
-        start = self._log.start_of(position)
-        if file is None:
-            return self.read(path_of(start), size, position - start)
-        return self._now(file, size, position - start)
-
-    def _now(self, file: File, size: int, offset: int) -> bytes:
-        found = file.pread_now(size, offset)
-        if found is None:
-            raise _Wait
-        return found
-
-    def keep(self, opened: dict[str, File]) -> None:
-        """Takes over files that a thread had to open."""
-        for path, file in opened.items():
-            if path in self._open:
-                _close(file)
-            else:
-                self._open[path] = file
-        while len(self._open) > self._most:
-            _close(self._open.popitem(last=False)[1])
-
-    def close(self) -> None:
-        """Gives all handles back."""
-        while self._open:
-            _close(self._open.popitem()[1])
+Read = Callable[[str, int, int], bytes]
+"""Reads from the file with this path, from this place in it, so many bytes."""
 
 
-class Blocking:
-    """The same reads in a thread. It opens its own files, and leaves them to Hot when it is done:
-    so nobody closes a file that another thread is reading."""
-
-    def __init__(self, disk: Disk, file_size: int) -> None:
-        self._disk = disk
-        self._file_size = file_size
-        self.opened: dict[str, File] = {}
-
-    def read(self, path: str, size: int, offset: int) -> bytes:
-        """Bytes of a file."""
-        file = self.opened.get(path)
-        if file is None:
-            file = self.opened[path] = self._disk.open(path)
-        found = file.pread(size, offset)
-        if len(found) != size:
-            raise StoreError(Trouble.BROKEN, "pread", path, f"{len(found)} of {size} bytes")
-        return found
-
-    def read_log(self, position: int, size: int) -> bytes:
-        """Bytes of the log."""
-        inside = position % self._file_size
-        return self.read(path_of(position - inside), size, inside)
-
-
-def _close(file: File) -> None:
-    try:
-        file.close()
-    except StoreError as error:
-        logger.error("%s", error)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Entries from `offset` to `filed` are in a file; those behind are here."""
+class _Wanted(NamedTuple):
+    """What is asked, and what the loop knew then: entries from `offset` to `filed` are in a file,
+    those behind are here."""
 
     queue: Queue
     offset: int
-    filed: int
-    tail: bytes
+    most: int
+    hashes: frozenset[int] | None
+    most_bytes: int
     low: int
     high: int
+    filed: int
+    tail: bytes
 
 
 class Reader:
     """Answers reads of one store."""
 
-    def __init__(
-        self, disk: Disk, log: Log, visible: Watermark, jobs: Jobs, settings: StoreSettings
-    ) -> None:
-        self._disk = disk
+    def __init__(self, found: Recovered, log: Log, visible: Watermark, jobs: Jobs) -> None:
+        self._disk = found.disk
+        self._settings = found.settings
+        self._files = found.files
         self._log = log
         self._visible = visible
         self._jobs = jobs
-        self._settings = settings
-        self._queue_file = settings.mapped_file_size_consume_queue
-        self.hot = Hot(disk, log, settings.max_open_files)
+        self._open: OrderedDict[str, File] = OrderedDict()
+        """Files that threads have opened, in the order of their last use."""
 
     def read(
         self, queue: Queue, offset: int, most: int, hashes: frozenset[int] | None, most_bytes: int
@@ -190,8 +115,9 @@ class Reader:
         """Messages of a queue from `offset` on; `hashes` are those of the tags wanted."""
         low, high = queue.min_offset, queue.max_offset
         if low <= offset < high:
-            wanted = self._want(queue, offset, max(1, most))
-            return self._soon(lambda by: self._read(by, wanted, most, hashes, most_bytes))
+            ends = low, high, *self._tail(queue, offset, most)
+            wanted = _Wanted(queue, offset, most, hashes, most_bytes, *ends)
+            return self._soon(lambda read: self._read(read, wanted))
         if high == 0:
             return Found(Status.NO_MESSAGE_IN_QUEUE, 0, low, high)
         if offset < low:
@@ -202,51 +128,85 @@ class Reader:
 
     def message_at(self, position: int) -> bytes | Cold[bytes | None] | None:
         """The record that begins exactly there, sound and whole; None where none does."""
-        end = self._visible.position
-        return self._soon(lambda by: self._message_at(by, position, end))
+        starts = self._log.starts
+        if not starts or position < starts[0]:
+            return None
+        end = min(self._log.start_of(position) + self._log.file_size, self._visible.position)
+        return self._soon(lambda read: sound_record(partial(self._read_log, read), position, end))
 
-    def _soon(self, work: Callable[[Hot | Blocking], T]) -> T | Cold[T]:
+    def _soon(self, work: Callable[[Read], T]) -> T | Cold[T]:
         try:
-            return work(self.hot)
+            return work(self._read_now)
         except _Wait:
             pass
+        # The thread opens files of its own and leaves them to us when it is done: so nobody closes
+        # a file that another thread is reading.
+        opened: dict[str, File] = {}
         cold: Cold[T] = Cold()
-        by = Blocking(self._disk, self._log.file_size)
 
-        def done(found: T) -> None:
-            self.hot.keep(by.opened)
-            cold.end(found, None)
+        def end(found: T | None, error: StoreError | None) -> None:
+            self._keep(opened)
+            cold.end(found, error)
 
-        def failed(error: StoreError) -> None:
-            self.hot.keep(by.opened)
-            cold.end(None, error)
-
-        self._jobs.run("reads", lambda: work(by), done, failed)
+        self._jobs.run(
+            "reads",
+            lambda: work(partial(self._read_there, opened)),
+            lambda found: end(found, None),
+            lambda error: end(None, error),
+        )
         return cold
 
-    def _want(self, queue: Queue, offset: int, most: int) -> "_Wanted":
-        """Entries from `offset` on: up to the scan limit, the end of a file, the visible end."""
-        per_file = self._queue_file // entries.SIZE
-        limit = max(self._settings.max_filter_message_size // entries.SIZE, most)
-        end = min(offset + limit, queue.max_offset, (offset // per_file + 1) * per_file)
+    def _read_now(self, path: str, offset: int, size: int) -> bytes:
+        """On the loop: _Wait at the first byte that is not in memory."""
+        file = self._log.files.get(path)
+        if file is None and path in self._open:
+            self._open.move_to_end(path)
+            file = self._open[path]
+        found = None if file is None else file.pread_now(size, offset)
+        if found is None:
+            raise _Wait
+        return found
+
+    def _read_there(self, opened: dict[str, File], path: str, offset: int, size: int) -> bytes:
+        """In a thread."""
+        if path not in opened:
+            opened[path] = self._disk.open(path)
+        found = opened[path].pread(size, offset)
+        if len(found) != size:
+            raise StoreError(Trouble.BROKEN, "pread", path, f"{len(found)} of {size} bytes")
+        return found
+
+    def _keep(self, opened: dict[str, File]) -> None:
+        for path, file in opened.items():
+            if path in self._open:
+                close_quietly(file)
+            else:
+                self._open[path] = file
+        while len(self._open) > self._settings.max_open_files:
+            close_quietly(self._open.popitem(last=False)[1])
+
+    def close(self) -> None:
+        """Gives all handles back."""
+        while self._open:
+            close_quietly(self._open.popitem()[1])
+
+    def _tail(self, queue: Queue, offset: int, most: int) -> tuple[int, bytes]:
+        """Of the entries from `offset` on, up to the scan limit, the end of a file and the visible
+        end: how far they are in the file, and those behind."""
+        limit = max(1, most, self._settings.max_filter_message_size // entries.SIZE)
+        file_end = self._files.end_of_file(offset) // entries.SIZE
+        end = min(offset + limit, queue.max_offset, file_end)
         # The tail is copied here, on the loop: what leaves it later is in the file by then.
         first = queue.tail.first
         start = max(offset, first) - first
         stop = max(end, first) - first
-        tail = bytes(queue.tail.data[start * entries.SIZE : stop * entries.SIZE])
-        return _Wanted(queue, offset, min(end, first), tail, queue.min_offset, queue.max_offset)
+        tail = queue.tail.data[start * entries.SIZE : stop * entries.SIZE]
+        return min(end, first), bytes(tail)
 
-    def _read(
-        self,
-        by: Hot | Blocking,
-        wanted: "_Wanted",
-        most: int,
-        hashes: frozenset[int] | None,
-        most_bytes: int,
-    ) -> Found:
-        low, high, offset = wanted.low, wanted.high, wanted.offset
-        data = self._entries(by, wanted)
-        most, most_bytes = self._limits(data, most, most_bytes)
+    def _read(self, read: Read, wanted: _Wanted) -> Found:
+        low, high, offset, hashes = wanted.low, wanted.high, wanted.offset, wanted.hashes
+        data = self._entries(read, wanted)
+        most, most_bytes = self._limits(data, wanted)
         found, examined = entries.scan(data, hashes, most, most_bytes)
         while found and is_filler(*found[0]):  # a number without a record never ends a read
             data = data[examined * entries.SIZE :]
@@ -258,33 +218,34 @@ class Reader:
                 examined = 1
             return Found(Status.NO_MATCHED_MESSAGE, offset + examined, low, high)
         numbers = range(offset, offset + examined)
-        chunks, count = self._records(by, wanted.queue, found, numbers)
+        chunks, count = self._records(read, wanted.queue, found, numbers)
         status = Status.FOUND if count else Status.MESSAGE_WAS_REMOVING
         return Found(status, offset + examined, low, high, chunks, count)
 
-    def _entries(self, by: Hot | Blocking, wanted: "_Wanted") -> bytes:
+    def _entries(self, read: Read, wanted: _Wanted) -> bytes:
         if wanted.offset >= wanted.filed:
             return wanted.tail
         start = wanted.offset * entries.SIZE
-        inside = start % self._queue_file
+        inside = start % self._files.file_size
         size = wanted.filed * entries.SIZE - start
-        path = f"{wanted.queue.folder}/{start - inside:020d}"
-        return by.read(path, size, inside) + wanted.tail
+        return read(path_of(wanted.queue.folder, start - inside), inside, size) + wanted.tail
 
-    def _limits(self, data: bytes, most: int, most_bytes: int) -> tuple[int, int]:
+    def _read_log(self, read: Read, position: int, size: int) -> bytes:
+        return read(self._log.path_at(position), position % self._log.file_size, size)
+
+    def _limits(self, data: bytes, wanted: _Wanted) -> tuple[int, int]:
         settings = self._settings
         (position,) = struct.unpack_from(">q", data)
-        hot = self._log.written.position - position <= settings.hot_distance
-        if hot:
+        if self._log.written.position - position <= settings.hot_distance:
             count = settings.max_transfer_count_on_message_in_memory
             size = settings.max_transfer_bytes_on_message_in_memory
         else:
             count = settings.max_transfer_count_on_message_in_disk
             size = settings.max_transfer_bytes_on_message_in_disk
-        return max(1, min(most, count)), min(max(100, most_bytes), size)
+        return max(1, min(wanted.most, count)), min(max(100, wanted.most_bytes), size)
 
     def _records(
-        self, by: Hot | Blocking, queue: Queue, found: list[tuple[int, int]], numbers: range
+        self, read: Read, queue: Queue, found: list[tuple[int, int]], numbers: range
     ) -> tuple[tuple[bytes, ...], int]:
         """The bytes of these records, neighbours in the log in one read, and how many are sound."""
         chunks: list[bytes] = []
@@ -301,7 +262,7 @@ class Reader:
                 logger.error("an entry points at %d, %d bytes: not served", *found[at])
                 at += 1
                 continue
-            chunk = by.read_log(start, end - start)
+            chunk = self._read_log(read, start, end - start)
             if not self._is_sound(chunk, run, queue, numbers):
                 logger.error("damage in the log between %d and %d: not served", start, end)
                 parts = [(chunk[one[0] - start :][: one[1]], [one]) for one in run]
@@ -320,15 +281,3 @@ class Reader:
         walked, _, _ = records.walk(chunk, 0, start, start + self._log.file_size)
         own = (queue.topic, queue.queue_id)
         return [one[:2] for one in walked if one[2:4] == own and one[4] in numbers] == run
-
-    def _message_at(self, by: Hot | Blocking, position: int, end: int) -> bytes | None:
-        file_end = self._log.start_of(position) + self._log.file_size
-        left = min(file_end, end) - position
-        if not self._log.starts or position < self._log.starts[0] or left < _RECORD.size:
-            return None
-        data = by.read_log(position, min(GUESS, left))
-        size, magic, recorded = _RECORD.unpack_from(data)
-        if magic not in (0xDAA320A7, 0xDAA320AB) or recorded != position or not 0 < size <= left:
-            return None
-        data = data[:size] if size <= len(data) else by.read_log(position, size)
-        return data if records.walk(data, 0, position, file_end)[0] else None

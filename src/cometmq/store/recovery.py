@@ -6,16 +6,16 @@ anybody sees it: entries from P on are written anew from the log, log bytes from
 end are written and synced once more, and behind all ends there are zeros.
 """
 
+import struct
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cometmq.kernel import records
 from cometmq.store import births
+from cometmq.store.births import LOG, NURSERY, path_of
 from cometmq.store.disk import Disk, File, write_all
-from cometmq.store.filing import crc_of
-from cometmq.store.inspection import Directory
-from cometmq.store.log import logger, path_of
+from cometmq.store.errors import logger
 from cometmq.store.position import FIRST, Mark, Position, PositionFile
 from cometmq.store.queues import Queue, QueueFiles
 from cometmq.store.rebuilding import Rebuilding, Walked, find_data
@@ -23,18 +23,39 @@ from cometmq.store.settings import StoreSettings
 
 CHUNK = 1 << 20
 SECTOR = 512
-_MAGICS = b"\xda\xa3\x20"
-"""How the magic of a record of either version begins."""
+GUESS = 4096
+"""Bytes read for a record whose length is not known: most fit."""
+_HEAD = struct.Struct(">iI20xq")  # size, magic, recorded position
+_MAGICS = (0xDAA320A7, 0xDAA320AB)
+_MAGIC_START = b"\xda\xa3\x20"
+
+
+@dataclass
+class Directory:
+    """A directory that may be opened."""
+
+    starts: list[int]
+    """Where the files of the log begin."""
+    queues: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """Where the files of each queue begin, in bytes of the queue."""
+    position: Position | None = None
+    """The slot to go on from; None in an empty directory."""
+    is_newest: bool = True
+    """That slot is the last one that was written."""
+    synced: int = 0
+    """The highest position recorded as synced."""
 
 
 @dataclass
 class Recovered:
     """What a store begins with."""
 
+    disk: Disk
+    settings: StoreSettings
     starts: list[int]
     end: int
     mark: Mark
-    queues: dict[str, dict[int, Queue]]
+    queues: dict[tuple[str, int], Queue]
     files: QueueFiles
     position: PositionFile
 
@@ -57,10 +78,26 @@ def is_whole(data: bytes, at: int, position: int) -> bool:
     record = records.decode(data, at)
     properties = record.properties
     first_sector = -(position + record.size - len(properties)) % SECTOR
-    # We end properties with 0x02, and a topic has no zeros. A zero that a client put into its own
-    # properties would have to lie at the very start of a sector to be taken for a loss.
+    # We end properties with 0x02, and a topic has no zeros. Zeros that a client put into its own
+    # properties are taken for a loss only where they fill a whole sector.
     is_ended = not properties or properties[-1] == 2
-    return is_ended and "\0" not in record.topic and 0 not in properties[first_sector::SECTOR]
+    sectors = range(first_sector, len(properties), SECTOR)
+    is_lost = any(not properties[at : at + SECTOR].strip(b"\0") for at in sectors)
+    return is_ended and "\0" not in record.topic and not is_lost
+
+
+def sound_record(read: Callable[[int, int], bytes], position: int, end: int) -> bytes | None:
+    """The record that begins exactly there, sound and whole; None where none does. `read` takes a
+    position and a size, `end` is that of the file or of what may be seen of it."""
+    left = end - position
+    if left < _HEAD.size:
+        return None
+    data = read(position, min(GUESS, left))
+    size, magic, recorded = _HEAD.unpack_from(data)
+    if magic not in _MAGICS or recorded != position or not 0 < size <= left:
+        return None
+    data = data[:size] if size <= len(data) else read(position, size)
+    return data if records.walk(data, 0, position, end)[0] else None
 
 
 def recover(disk: Disk, settings: StoreSettings, found: Directory) -> Recovered:
@@ -70,47 +107,38 @@ def recover(disk: Disk, settings: StoreSettings, found: Directory) -> Recovered:
     position = found.position or FIRST
     start = written_again_from(position)
     rebuilding = Rebuilding(disk, files, start)
-    for topic, queues in found.queues.items():
-        for queue_id, starts in queues.items():
-            rebuilding.open(topic, queue_id, starts)
+    for (topic, queue_id), starts in found.queues.items():
+        rebuilding.open(topic, queue_id, starts)
     log = _Log(disk, settings.mapped_file_size_commit_log, found)
     end = log.walk(start, rebuilding.note)
-    rebuilding.end()
-    log.cut(end)
-    log.write_again(end)
+    log.mend(end)
     has_filed = rebuilding.file()
-    mark = log.last or position.mark
-    file = PositionFile.open(disk, position)
+    mark = position.mark
+    if log.last is not None:
+        where, length, *_, store_ms, _ = log.last
+        mark = Mark(where + length, where, length, store_ms)
+    file = PositionFile(disk, log.size, position)
     if has_filed or (mark, end) != (position.mark, position.synced) or not found.is_newest:
-        file.advance(position.after(mark, end, crc_of(disk, log.size, mark)))
-    return Recovered(found.starts, end, mark, rebuilding.queues, files, file)
+        file.advance(mark, end)
+    return Recovered(disk, settings, found.starts, end, mark, rebuilding.queues, files, file)
 
 
 class _Log:
-    """The files of the log while they are walked, cut and written again."""
+    """The files of the log while they are walked and mended."""
 
     def __init__(self, disk: Disk, size: int, found: Directory) -> None:
         self._disk = disk
         self._starts = found.starts
         self._synced = found.synced
         self.size = size
-        self._last: Walked | None = None
-        self._zeroed: set[int] = set()
-        """Files that were changed and not synced yet."""
-
-    @property
-    def last(self) -> Mark | None:
+        self.last: Walked | None = None
         """The last sound record that was walked."""
-        if self._last is None:
-            return None
-        where, length, *_, store_ms, _ = self._last
-        return Mark(where + length, where, length, store_ms)
 
     def walk(self, position: int, note: Callable[[Walked], None]) -> int:
         """Tells `note` of every sound record from `position` on; where the log ends."""
         while position - position % self.size in self._starts:
             start = position - position % self.size
-            with closing(self._disk.open(path_of(start))) as file:
+            with closing(self._disk.open(path_of(LOG, start))) as file:
                 position, is_closed = self._walk_file(file, position, start, note)
                 if is_closed:
                     continue
@@ -135,7 +163,7 @@ class _Log:
                 if where + length > self._synced and not is_whole(data, where - position, where):
                     return where, False
                 note(one)
-                self._last = one
+                self.last = one
             position += at
             if stop == records.BLANK:
                 return end, True
@@ -151,43 +179,47 @@ class _Log:
         at = position
         while at < end:
             data = file.pread(min(CHUNK, end - at), at - start)
-            place = data.find(_MAGICS, 4)
+            place = data.find(_MAGIC_START, 4)
             while place >= 0:
                 candidate = at + place - 4
-                if self._is_sound(file, candidate, start):
+                if sound_record(lambda at, size: file.pread(size, at - start), candidate, end):
                     return candidate
-                place = data.find(_MAGICS, place + 1)
+                place = data.find(_MAGIC_START, place + 1)
             at += max(1, len(data) - 7) if at + len(data) < end else len(data)
         return min(end, self._synced)
 
-    def _is_sound(self, file: File, position: int, start: int) -> bool:
-        end = start + self.size
-        size = int.from_bytes(file.pread(4, position - start), "big")
-        if not 0 < size <= end - position:
-            return False
-        return bool(records.walk(file.pread(size, position - start), 0, position, end)[0])
+    def mend(self, end: int) -> None:
+        """Makes everything behind the end zeros, after it was copied aside, and writes what may
+        never have reached the disk once more: after a failed sync the page cache calls it clean."""
+        behind = self._behind(end)
+        if behind:
+            length = sum(len(block) for _, block in behind)
+            aside = self._keep_aside(end, behind)
+            logger.warning("the log ends at %d: %d bytes behind it are in %s", end, length, aside)
+        for start in self._starts:
+            first, last = max(start, self._synced), min(start + self.size, end)
+            cut = [(at, len(block)) for at, block in behind if start <= at < start + self.size]
+            if first >= last and not cut:
+                continue
+            with closing(self._disk.open(path_of(LOG, start))) as file:
+                for at in range(first, last, CHUNK):
+                    write_all(file, file.pread(min(CHUNK, last - at), at - start), at - start)
+                for at, length in cut:
+                    write_all(file, bytes(length), at - start)
+                file.sync()
 
-    def cut(self, end: int) -> None:
-        """Makes everything behind the end zeros, after it was copied aside."""
+    def _behind(self, end: int) -> list[tuple[int, bytes]]:
         found: list[tuple[int, bytes]] = []
         for start in self._starts:
             if start + self.size > end:
-                first = max(end - start, 0)
-                with closing(self._disk.open(path_of(start))) as file:
-                    data = find_data(file, first, self.size)
+                with closing(self._disk.open(path_of(LOG, start))) as file:
+                    data = find_data(file, max(end - start, 0), self.size)
                 found += [(start + at, block) for at, block in data]
-        if not found:
-            return
-        length = sum(len(block) for _, block in found)
-        aside = self._keep_aside(end, found)
-        logger.warning("the log ends at %d: %d bytes behind it are in %s", end, length, aside)
-        for at, block in found:
-            self._write(at, bytes(len(block)))
+        return found
 
     def _keep_aside(self, end: int, found: list[tuple[int, bytes]]) -> str:
-        names = self._disk.list(births.NURSERY)
-        number = sum(name.startswith("cut-") for name in names)
-        path = f"{births.NURSERY}/cut-{number:06d}-{end:020d}"
+        number = sum(name.startswith("cut-") for name in self._disk.list(NURSERY))
+        path = f"{NURSERY}/cut-{number:06d}-{end:020d}"
 
         def fill(file: File) -> None:
             for at, block in found:
@@ -195,24 +227,3 @@ class _Log:
 
         births.make_file(self._disk, path, fill).close()
         return path
-
-    def write_again(self, end: int) -> None:
-        """Writes what may never have reached the disk once more (after a failed sync the page cache
-        calls it clean), and syncs it together with what was cut."""
-        at = self._synced
-        while at < end:
-            start = at - at % self.size
-            count = min(CHUNK, end - at, start + self.size - at)
-            with closing(self._disk.open(path_of(start))) as file:
-                data = file.pread(count, at - start)
-            self._write(at, data)
-            at += count
-        for start in sorted(self._zeroed):
-            with closing(self._disk.open(path_of(start))) as file:
-                file.sync()
-
-    def _write(self, at: int, data: bytes) -> None:
-        start = at - at % self.size
-        with closing(self._disk.open(path_of(start))) as file:
-            write_all(file, data, at - start)
-        self._zeroed.add(start)

@@ -3,22 +3,23 @@
 import asyncio
 import enum
 from collections.abc import Sequence
+from contextlib import closing
 
 from cometmq.kernel import Malformed, headers, records
 from cometmq.runtime.clock import Clock
 from cometmq.runtime.threads import Threads
 from cometmq.store import directory
-from cometmq.store.disk import Disk
-from cometmq.store.errors import StoreError
+from cometmq.store.disk import Disk, File
+from cometmq.store.errors import StoreError, logger
 from cometmq.store.filing import Filer
 from cometmq.store.jobs import Jobs
-from cometmq.store.log import Log, Turn, logger
-from cometmq.store.publishing import Publisher
+from cometmq.store.log import Log, Turn
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Cold, Found, Reader, Status
+from cometmq.store.recovery import Recovered
 from cometmq.store.settings import StoreSettings
 from cometmq.store.syncing import GroupCommit
-from cometmq.store.watermark import Fault, Watermark
+from cometmq.store.watermark import Fault
 
 LONGEST_PROPERTIES = 32767
 
@@ -40,63 +41,33 @@ class Store:
     """Messages of all queues of one broker, in a directory of the original's format."""
 
     def __init__(
-        self,
-        settings: StoreSettings,
-        opened: directory.Opened,
-        *,
-        disk: Disk,
-        threads: Threads,
-        clock: Clock,
-        store_host: bytes,
+        self, lock: File, found: Recovered, threads: Threads, clock: Clock, store_host: bytes
     ) -> None:
         """Use `Store.open`."""
-        found = opened.recovered
-        self.settings = settings
+        self.settings = settings = found.settings
         self.store_host = store_host
         """Address and port of the broker, as records carry it; may be set until the first send."""
         self.read_only: str | None = None
         """Why nothing can be stored any more."""
-        self._disk = disk
+        self._lock = lock
+        self._disk = found.disk
         self._clock = clock
-        self._lock = opened.lock
         self._loop = asyncio.get_running_loop()
-        self._jobs = jobs = Jobs(threads)
         self._queues = found.queues
         self._store_ms = found.mark.store_ms
-        self._not_ready: str | None = None
         self._busy_s = settings.os_page_cache_busy_time_out_mills / 1000
         self._is_closed = False
-        self._log = log = Log(
-            disk,
-            settings,
-            jobs,
-            found.mark,
-            found.end,
-            found.starts,
-            self._on_written,
-            self._on_fault,
-        )
+        self._jobs = jobs = Jobs(threads)
+        self._log = log = Log(found, jobs, self._on_written, self._on_fault)
+        self.written = log.written
         self._commit = commit = GroupCommit(
             log, jobs, settings, self._on_synced, self._on_sync_failed
         )
-        self.written = log.written
         self.synced = commit.synced
         promised = self.synced if settings.is_sync else self.written
-        self._publisher = publisher = Publisher(promised, found.mark)
-        self.visible: Watermark = publisher.visible
-        self._position = found.position
-        self._filer = Filer(
-            disk,
-            log,
-            commit,
-            publisher,
-            found.files,
-            found.position,
-            jobs,
-            settings,
-            self._on_failed,
-        )
-        self._reader = Reader(disk, log, self.visible, jobs, settings)
+        self._filer = Filer(found, log, commit, promised, jobs, self._on_failed)
+        self.visible = self._filer.visible
+        self._reader = Reader(found, log, self.visible, jobs)
 
     @classmethod
     async def open(
@@ -109,33 +80,32 @@ class Store:
         store_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f",
     ) -> "Store":
         """Opens a directory, recovering what has to be; StoreRefused if it must not be opened."""
-        opened = await threads.run("files", lambda: directory.take(disk, settings))
+        lock, found = await threads.run("files", lambda: directory.take(disk, settings))
         if not settings.is_sync:
             logger.warning(
                 "flushDiskType=ASYNC_FLUSH: a power cut loses what was answered in the last %d ms, "
                 "and while the syncs before and for it ran",
                 settings.flush_interval_commit_log,
             )
-        return cls(settings, opened, disk=disk, threads=threads, clock=clock, store_host=store_host)
+        return cls(lock, found, threads, clock, store_host)
 
     # Queues
 
     def queue(self, topic: str, queue_id: int) -> Queue:
         """A queue, made if it is new; it has files from its first message on."""
-        queue = self.find_queue(topic, queue_id)
+        queue = self._queues.get((topic, queue_id))
         if queue is None:
-            queue = Queue(topic, queue_id)
-            self._queues.setdefault(topic, {})[queue_id] = queue
+            queue = self._queues[topic, queue_id] = Queue(topic, queue_id)
         return queue
 
     def find_queue(self, topic: str, queue_id: int) -> Queue | None:
         """A queue, if there is one."""
-        queues = self._queues.get(topic)
-        return None if queues is None else queues.get(queue_id)
+        return self._queues.get((topic, queue_id))
 
     def queues_of(self, topic: str) -> list[Queue]:
         """The queues of a topic, by their number."""
-        return [queue for _, queue in sorted(self._queues.get(topic, {}).items())]
+        queues = [queue for queue in self._queues.values() if queue.topic == topic]
+        return sorted(queues, key=lambda queue: queue.queue_id)
 
     # Staging
 
@@ -155,24 +125,17 @@ class Store:
             queue.turn = turn
             turn.touched.append((queue, queue.tail.next))
         send.queue_id = queue.queue_id
+        store_ms = turn.store_ms
         try:
-            if not log.segment.add(
-                send,
-                queue.tail,
-                queue.topic_bytes,
-                born_host,
-                self.store_host,
-                suffix,
-                turn.store_ms,
+            if log.segment.add(
+                send, queue.tail, queue.topic_bytes, born_host, self.store_host, suffix, store_ms
             ):
-                cause = self._roll(self._size(send, queue, born_host, suffix))
-                if cause is not None:
-                    return cause
-                return self.stage(send, queue, born_host, suffix)
+                turn.last = send
+                return None
         except Malformed:
             return Cause.TOO_LARGE
-        turn.last = send
-        return None
+        cause = self._roll(self._size(send, queue, born_host, suffix))
+        return cause or self.stage(send, queue, born_host, suffix)
 
     def stage_batch(
         self, sends: Sequence[headers.Send], queue: Queue, born_host: bytes, suffix: bytes
@@ -180,27 +143,20 @@ class Store:
         """Takes all of them, side by side in one file, or none."""
         if any(len(send.properties) + 1 + len(suffix) > LONGEST_PROPERTIES for send in sends):
             return Cause.TOO_LARGE
-        if self._log.turn is None:
-            cause = self._begin_turn()
-            if cause is not None:
-                return cause
+        cause = self._begin_turn() if self._log.turn is None else None
         size = sum(self._size(send, queue, born_host, suffix) for send in sends)
-        if size + 8 > self._log.segment.room:
+        if cause is None and size + 8 > self._log.segment.room:
             cause = self._roll(size)
-            if cause is not None:
-                return cause
-        for send in sends:
-            cause = self.stage(send, queue, born_host, suffix)
-            if cause is not None:
-                return cause  # the first one, or none: only the topic can still be wrong
-        return None
+        for send in sends:  # the first one is not taken, or none: only the topic can be wrong now
+            cause = cause or self.stage(send, queue, born_host, suffix)
+        return cause
 
     def why(self, cause: Cause) -> str:
         """The sentence for a sender who is told this cause now."""
         if cause is Cause.READ_ONLY and self.read_only is not None:
             return f"{cause.sentence}: {self.read_only}"
-        if cause is Cause.NOT_READY and self._not_ready is not None:
-            return f"{cause.sentence}: {self._not_ready}"
+        if cause is Cause.NOT_READY and self._log.trouble is not None:
+            return f"{cause.sentence}: {self._log.trouble}"
         return cause.sentence
 
     def _size(self, send: headers.Send, queue: Queue, born_host: bytes, suffix: bytes) -> int:
@@ -212,8 +168,7 @@ class Store:
     def _roll(self, size: int) -> Cause | None:
         if size + 8 > self._log.file_size:
             return Cause.TOO_LARGE
-        self._not_ready = self._log.roll()
-        return Cause.NOT_READY if self._not_ready is not None else None
+        return None if self._log.roll() else Cause.NOT_READY
 
     def _begin_turn(self) -> Cause | None:
         if self.read_only is not None:
@@ -222,8 +177,7 @@ class Store:
             return Cause.BUSY
         # The clock may go back; what readers search by time may not.
         self._store_ms = max(self._store_ms, self._clock.now_ms())
-        self._not_ready = self._log.begin_turn(self._store_ms)
-        return Cause.NOT_READY if self._not_ready is not None else None
+        return None if self._log.begin_turn(self._store_ms) else Cause.NOT_READY
 
     @property
     def is_busy(self) -> bool:
@@ -233,20 +187,19 @@ class Store:
         oldest = min((one for one in since if one is not None), default=None)
         return (
             (oldest is not None and self._loop.time() - oldest > self._busy_s)
-            or self._log.staged - self.synced.position >= settings.max_unsynced_bytes
+            or self._log.segment.end - self.synced.position >= settings.max_unsynced_bytes
             or self._filer.unfiled >= settings.unindexed_limit
         )
 
     # What comes back from the disk
 
     def _on_written(self, turn: Turn) -> None:
-        self._publisher.add(turn)
         self._filer.add(turn)
         self._commit.want()
-        self._publisher.publish()
+        self._filer.publish()
 
     def _on_synced(self) -> None:
-        self._publisher.publish()
+        self._filer.publish()
         self._filer.want()
 
     def _on_fault(self, fault: Fault, for_good: bool) -> None:
@@ -259,17 +212,18 @@ class Store:
 
     def _on_sync_failed(self, why: str) -> None:
         self._on_failed(why)
+        synced, written = self.synced.position, self.written.position
+        queues = self._queues.values()  # entries of what is not synced are in no file yet
         logger.error(
             "%d messages between %d and %d are written and perhaps not on the disk; those of them "
             "that were promised may be lost in a power cut",
-            self._log.messages - self._commit.messages,
-            self.synced.position,
-            self.written.position,
+            sum(one.entries_below(written) - one.entries_below(synced) for one in queues),
+            synced,
+            written,
         )
         self._filer.close()
-        fault = Fault(self.synced.position, stored=True, why=why)
-        self._publisher.stop(fault)
-        self.synced.fail(fault)
+        for mark in (self.visible, self.synced):
+            mark.fail(Fault(synced, stored=True, why=why))
 
     def _on_failed(self, why: str) -> None:
         if self.read_only is None:
@@ -318,15 +272,12 @@ class Store:
         is_clean = await self._settle()
         if self.read_only is None:
             self.read_only = "it is closed"
+        await self._jobs.idle()
         self._commit.close()
         self._filer.close()
-        await self._jobs.idle()
-        unused = self._log.unused()
         self._log.close()
-        self._reader.hot.close()
-        self._jobs.run(
-            "files", lambda: self._leave(unused, is_clean), lambda _: None, self._not_left
-        )
+        self._reader.close()
+        self._jobs.run("files", lambda: self._leave(is_clean), lambda _: None, self._not_left)
         await self._jobs.idle()
 
     async def _settle(self) -> bool:
@@ -343,13 +294,10 @@ class Store:
                 self._log.give_up()
         return False
 
-    def _leave(self, unused: list[int], is_clean: bool) -> None:
-        try:
+    def _leave(self, is_clean: bool) -> None:
+        with closing(self._lock):
             if is_clean:
-                directory.leave(self._disk, unused)
-            self._position.close()
-        finally:
-            self._lock.close()
+                directory.leave(self._disk, self._log.unused())
 
     def _not_left(self, error: StoreError) -> None:
         logger.error("the store was not closed cleanly: %s", error)

@@ -1,15 +1,9 @@
 """JSON tables: one file each, with the generation before it beside it (spec 03 15.1)."""
 
-import logging
-from contextlib import closing
-
 from cometmq.protocol import fastjson
-from cometmq.store import births
-from cometmq.store.births import NURSERY, make_folders
-from cometmq.store.disk import Disk, read_file, write_all
-from cometmq.store.errors import StoreRefused
-
-logger = logging.getLogger("cometmq.store")
+from cometmq.store.births import NURSERY, make_folders, write_file
+from cometmq.store.disk import Disk, read_file
+from cometmq.store.errors import StoreRefused, logger
 
 
 class Table:
@@ -17,6 +11,7 @@ class Table:
 
     def __init__(self, disk: Disk, path: str) -> None:
         self.name = path
+        self._before = f"{path}.bak"
         self._disk = disk
         self._known: set[str] = set()
 
@@ -26,7 +21,7 @@ class Table:
         main = read_file(self._disk, self.name)
         if main and _parses(main):
             return main
-        before = read_file(self._disk, f"{self.name}.bak")
+        before = read_file(self._disk, self._before)
         if main:
             logger.warning("%r is damaged, the generation before it is taken", self.name)
         if before is None:
@@ -40,19 +35,12 @@ class Table:
     def save(self, content: bytes) -> None:
         """Puts `content` in its place and the generation before into `.bak`; on the disk when this
         returns."""
-        disk, folder = self._disk, self.name.rpartition("/")[0]
-        make_folders(disk, NURSERY, self._known)
-        make_folders(disk, folder, self._known)
-        unfinished = f"{NURSERY}/new-{self.name.replace('/', '-')}"
-        with closing(disk.open(unfinished, create=True)) as file:
-            write_all(file, content, 0)
-            file.sync()
+        make_folders(self._disk, NURSERY, self._known)
+        make_folders(self._disk, self.name.rpartition("/")[0], self._known)
         # A cut between the two renames leaves `.bak` alone, which `load` takes; a damaged main
         # file must not push a sound generation out of `.bak`.
-        if _parses(read_file(disk, self.name) or b""):
-            disk.rename(self.name, f"{self.name}.bak")
-        disk.rename(unfinished, self.name)
-        births.keep_names(disk, folder)
+        is_sound = _parses(read_file(self._disk, self.name) or b"")
+        write_file(self._disk, self.name, content, self._before if is_sound else None)
 
 
 def _parses(content: bytes) -> bool:

@@ -23,11 +23,9 @@ class Watcher(Protocol):
 
     def passed(self, position: int) -> None:
         """Everything before this position has come so far."""
-        ...
 
     def broken(self, fault: Fault) -> None:
         """What lies beyond `fault.beyond` at this moment will not come."""
-        ...
 
 
 class Watermark:

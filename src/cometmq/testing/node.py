@@ -113,6 +113,10 @@ class Node:
         """The broker inside."""
         return self._node.broker
 
+    def has_topic(self, topic: str) -> bool:
+        """The broker has this topic, read without asking it."""
+        return self.broker._topics.find(topic) is not None
+
     def committed(self, key: tuple[str, str, int]) -> int | None:
         """The offset that the broker has for a group, topic and queue, read without asking it."""
         return self.broker._offsets.get(*key)
@@ -123,7 +127,12 @@ class Node:
         return self._client_machine
 
     async def start(self) -> None:
-        """Starts it; one that died stands on a new machine with the same address."""
+        """Starts it, so that clients find it; one that died has the same address as before."""
+        await self.boot()
+        await self.broker.registered(ASK_S)
+
+    async def boot(self) -> None:
+        """Starts it; it may take a moment until clients find it."""
         await self._node.start()
 
     async def close(self) -> None:

@@ -326,7 +326,7 @@ def test_groups_have_names_of_the_same_letters() -> None:
 
 def test_a_retry_topic_may_be_longer_and_a_broker_names_no_number() -> None:
     assert names.topic_fault(names.retry_topic("g" * 248)) is None
-    assert names.topic_fault(names.dead_letter_topic("g" * 251))
+    assert names.topic_fault(names.DLQ + "g" * 251)
     text = "The specified topic is longer than topic max length."
     assert names.topic_fault("x" * 128, by_broker=True) == text
 

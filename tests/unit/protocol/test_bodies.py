@@ -23,9 +23,9 @@ from cometmq.protocol import (
     SubscriptionGroupConfig,
     TopicConfig,
     TopicConfigWrapper,
-    TopicQueueMappingInfo,
     TopicRouteData,
 )
+from tests.unit.protocol.samples import compressed
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ADDRESSES = {0: "10.0.0.1:10911", 1: "10.0.0.2:10911", 10: "10.0.0.3:10911"}
@@ -193,7 +193,7 @@ def test_a_heartbeat_has_the_fingerprint_of_the_original() -> None:
 
 
 def registration(**table: TopicConfig) -> RegisterBrokerBody:
-    info = TopicQueueMappingInfo(bname="b", topic="t", curr_id_map={0: 1}, total_queues=1)
+    info = {"bname": "b", "currIdMap": {0: 1}, "topic": "t", "totalQueues": 1}
     return RegisterBrokerBody(
         topic_config_serialize_wrapper=TopicConfigWrapper(
             DataVersion(1, 2, 3), topic_config_table=table, topic_queue_mapping_info_map={"t": info}
@@ -203,13 +203,13 @@ def registration(**table: TopicConfig) -> RegisterBrokerBody:
 
 def test_the_compressed_form_depends_on_the_sender_s_version() -> None:
     body = registration(t=TopicConfig({"queue.type": "BatchCQ"}, topic_name="t"))
-    assert RegisterBrokerBody.read(body.compressed(413), 0, 413) == body
-    old = RegisterBrokerBody.read(body.compressed(413), 0, 412)
+    assert RegisterBrokerBody.read(compressed(body, 413), 0, 413) == body
+    old = RegisterBrokerBody.read(compressed(body, 413), 0, 412)
     wrapper = body.topic_config_serialize_wrapper
     assert old.topic_config_serialize_wrapper == wrapper.but(topic_queue_mapping_info_map=None)
-    assert RegisterBrokerBody.read(body.compressed(412), 0, 412) == old
+    assert RegisterBrokerBody.read(compressed(body, 412), 0, 412) == old
     with pytest.raises(BadBody, match="Failed to decode RegisterBrokerBody"):
-        RegisterBrokerBody.read(body.compressed(412), 0, 413)
+        RegisterBrokerBody.read(compressed(body, 412), 0, 413)
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from cometmq.protocol import (
     RegisterBrokerBody,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
-    TopicConfigAndQueueMapping,
+    TopicConfig,
     TopicConfigWrapper,
     TopicRouteData,
     body_crc,
     fastjson,
 )
-from tests.unit.protocol.samples import Sample, recorded
+from tests.unit.protocol.samples import Sample, compressed, recorded
 
 BODIES: dict[tuple[int, str], type[Body]] = {
     (21, "response"): TopicConfigWrapper,
@@ -38,7 +38,7 @@ BODIES: dict[tuple[int, str], type[Body]] = {
     (200, "request"): SubscriptionGroupConfig,
     (201, "response"): SubscriptionGroupWrapper,
     (217, "request"): TopicRouteData,
-    (351, "response"): TopicConfigAndQueueMapping,
+    (351, "response"): TopicConfig,
     (352, "response"): SubscriptionGroupConfig,
 }
 # Equal as data only, says the README: other clients' heartbeats, and a raw 103 with blanks.
@@ -101,7 +101,7 @@ def test_registrations_are_read_in_both_forms_whatever_their_header_says() -> No
         body = read(command.body, 0, command.version)
         if command.body.startswith(b"x"):
             forms.append((sample.version, command.fields.get("compressed")))
-            again = read(body.compressed(command.version), 0, command.version)
+            again = read(compressed(body, command.version), 0, command.version)
             assert again == body
         elif body.write() != command.body:
             assert sample.version == "4.9.7" or "raw" in sample.by, sample

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from cometmq.store import Disk, LocalDisk, MemoryDisk, StoreError, Trouble
+from cometmq.store.births import write_file
 from cometmq.store.disk import write_all
+from tests.unit.store.worlds import ForgetfulDisk
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -53,7 +55,6 @@ def test_names_can_be_made_moved_listed_and_removed(disk: Disk) -> None:
     assert disk.size("a/x") is None
     disk.remove("a/y")
     assert disk.list("a") == ["b"]
-    assert disk.free_space() > 0
 
 
 def test_what_is_not_there_is_named(disk: Disk) -> None:
@@ -79,3 +80,13 @@ def test_no_path_leads_out_of_the_root(tmp_path: Path) -> None:
     for path in ("/etc/passwd", "../x", "a/../../x", "a\0b"):
         with pytest.raises(StoreError):
             disk.open(path, create=True)
+
+
+def test_a_file_that_could_not_be_made_leaves_no_handle_open() -> None:
+    disk = ForgetfulDisk()
+    disk.make_folder("comet")
+    disk.fail = lambda name, path: Trouble.FULL if name == "pwrite" else None
+    with pytest.raises(StoreError):
+        write_file(disk, "x", b"content")
+    assert disk.counts["create"] == disk.counts["close"] == 1
+    assert disk.size("x") is None

@@ -67,7 +67,7 @@ def test_queues_end_where_the_original_says(golden: tuple[Path, dict[str, Any]])
         for queue_id, said in queues.items():
             folder = f"consumequeue/{topic}/{queue_id}"
             rebuilding.open(topic, int(queue_id), [int(name) for name in disk.list(folder)])
-            queue = rebuilding.queues.get(topic, {}).get(int(queue_id))
+            queue = rebuilding.queues.get((topic, int(queue_id)))
             ends = (queue.min_offset, queue.max_offset) if queue else (0, 0)
             assert ends == (said["min"], said["max"]), folder
     assert digest(root) == before
@@ -86,8 +86,9 @@ async def _rebuild(root: Path, manifest: dict[str, Any]) -> None:
     positions.create(disk)
     records_there = manifest["openedByTheOriginal"]["commitLog"]["records"]
     end = records_there[-1]["physicalOffset"] + records_there[-1]["size"]
-    first = positions.PositionFile.open(disk, positions.FIRST)
-    first.advance(positions.FIRST.after(positions.Mark(), end, 0))  # no entry is in its file
+    size = settings_of(manifest).mapped_file_size_commit_log
+    first = positions.PositionFile(disk, size, positions.FIRST)
+    first.advance(positions.Mark(), end)  # no entry is in its file
     store: Store = await opened(disk, settings_of(manifest))
     for topic, queues in manifest["openedByTheOriginal"]["queues"].items():
         for queue_id, said in queues.items():

@@ -11,7 +11,6 @@ import pytest
 from cometmq.kernel import records
 from cometmq.runtime import Clock, LocalThreads
 from cometmq.store import LocalDisk, MemoryDisk, Store, StoreRefused, StoreSettings
-from cometmq.store.filing import crc_of
 from cometmq.store.position import Mark, PositionFile, read_slots
 from tests.unit.store.test_golden import digest
 from tests.unit.store.worlds import SMALL, ForgetfulDisk, opened, reaches, read_all, stage
@@ -60,8 +59,7 @@ def rewind(disk: MemoryDisk, places: list[int]) -> None:
     """Moves P back to behind the third record: the rest is walked at the next start."""
     last = (read_slots(disk) or [])[0]
     mark = Mark(places[3], places[2], places[3] - places[2], last.mark.store_ms)
-    crc = crc_of(disk, SMALL.mapped_file_size_commit_log, mark)
-    PositionFile.open(disk, last).advance(last.after(mark, last.synced, crc))
+    PositionFile(disk, SMALL.mapped_file_size_commit_log, last).advance(mark, last.synced)
 
 
 @pytest.mark.parametrize("seed", range(40))

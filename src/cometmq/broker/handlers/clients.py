@@ -13,7 +13,7 @@ from cometmq.protocol import (
     ResponseCode,
     UnregisterClient,
 )
-from cometmq.serving import OPEN, Answer, Outcome, Refusal, Request, Sub, handles
+from cometmq.serving import OPEN, Answer, Outcome, Request, Sub, handles, refuse
 
 LARGEST_BEAT = 1 << 20
 """A client with thousands of groups and subscriptions; the original has no limit."""
@@ -26,7 +26,7 @@ def heart_beat(
     """Here I am, with these groups."""
     beat = HeartbeatData.read(request.body)
     if not beat.client_id:
-        return Refusal(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
+        return refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
     clients.beat_producers(request.connection, beat)
     send_all = not beat.consumer_data_set and beat.heartbeat_fingerprint == 0
     for one in beat.consumer_data_set:
@@ -54,6 +54,6 @@ def get_consumer_list(clients: Clients, ask: GetConsumerListByGroup) -> Outcome:
     group = clients.consumers(ask.consumer_group)
     if group is None:
         why = f"no consumer for this group, {ask.consumer_group}"
-        return Refusal(ResponseCode.SYSTEM_ERROR, why)
+        return refuse(ResponseCode.SYSTEM_ERROR, why)
     members = [member.client_id for member in group.members.values()]
     return Answer(body=ConsumerIds(consumer_id_list=members).write())

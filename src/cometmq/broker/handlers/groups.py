@@ -8,7 +8,7 @@ from cometmq.protocol import (
     SubscriptionGroupConfig,
     UpdateAndCreateSubscriptionGroup,
 )
-from cometmq.serving import ADMIN, Outcome, Refusal, Request, handles
+from cometmq.serving import ADMIN, Outcome, Request, handles, refuse
 
 
 @handles(UpdateAndCreateSubscriptionGroup, needs=ADMIN)
@@ -18,5 +18,5 @@ def update_and_create_group(
     """Let this group be as said in the body."""
     config = SubscriptionGroupConfig.read(request.body)
     if why := names.group_fault(config.group_name):
-        return Refusal(ResponseCode.INVALID_PARAMETER, why)
-    return when_saved(groups.kept, groups.put(config), now_ms)
+        return refuse(ResponseCode.INVALID_PARAMETER, why)
+    return when_saved(groups, groups.put(config), now_ms)

@@ -11,7 +11,7 @@ from cometmq.protocol import (
     ResponseCode,
     UpdateConsumerOffset,
 )
-from cometmq.serving import Answer, Outcome, Refusal, Sub, handles
+from cometmq.serving import Answer, Outcome, Sub, handles, refuse
 from cometmq.store import Store
 
 
@@ -29,7 +29,7 @@ def query_consumer_offset(offsets: Offsets, store: Store, ask: QueryConsumerOffs
         return OffsetAnswer(0)
     else:
         why = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
-    return Refusal(ResponseCode.QUERY_NOT_FOUND, why)
+    return refuse(ResponseCode.QUERY_NOT_FOUND, why)
 
 
 @handles(UpdateConsumerOffset, needs=Sub.group("consumer_group"))
@@ -39,9 +39,9 @@ def update_consumer_offset(
     """This group has consumed this queue up to here."""
     if not groups.known(ask.consumer_group):
         why = f"Group {ask.consumer_group} not exist!"
-        return Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
+        return refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
     if topics.find(ask.topic) is None:
-        return Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {ask.topic} not exist!")
+        return refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {ask.topic} not exist!")
     offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
     return Answer()
 

@@ -2,19 +2,17 @@
 
 from cometmq.broker.clients import BROADCASTING, Clients
 from cometmq.broker.groups import Groups
+from cometmq.broker.handlers.reading import READ_MS, when_read
 from cometmq.broker.holding import Holds
 from cometmq.broker.offsets import Offsets
 from cometmq.broker.topics import READ, Topics
 from cometmq.filtering import Tags
 from cometmq.protocol import PullAnswer, PullMessage, ResponseCode, SubscriptionGroupConfig
 from cometmq.serving import Answer, Outcome, Refusal, Sub, Wait, handles, refuse
-from cometmq.store import Cold, Found, Status, Store
+from cometmq.store import Found, Status, Store
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's sysFlag (spec 04 5.1)."""
-
-READ_MS = 5_000
-"""How long a cold read may take before the client is told to ask again."""
 
 _CODES = {
     Status.FOUND: ResponseCode.SUCCESS,
@@ -52,7 +50,7 @@ def pull_message(
         return tags
     if ask.sys_flag & COMMIT:
         offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
-    return _Attempt(store, holds, ask, tags, now_ms).read(now_ms)
+    return _read(store, holds, ask, tags, now_ms)
 
 
 def _refusal(topics: Topics, group: SubscriptionGroupConfig, ask: PullMessage) -> Refusal | None:
@@ -101,41 +99,20 @@ def _tags(clients: Clients, group: SubscriptionGroupConfig, ask: PullMessage) ->
     return Tags.parse(text)
 
 
-class _Attempt:
+def _read(store: Store, holds: Holds, ask: PullMessage, tags: Tags, now_ms: int) -> Outcome:
     """One pull, from the first look to its answer, however often it waits in between."""
 
-    def __init__(
-        self, store: Store, holds: Holds, ask: PullMessage, tags: Tags, now_ms: int
-    ) -> None:
-        self._store = store
-        self._holds = holds
-        self._ask = ask
-        self._tags = tags
-        self._holding = bool(ask.sys_flag & SUSPEND)
-        self._until_ms = now_ms + (ask.suspend_timeout_millis if self._holding else READ_MS)
+    def look(now_ms: int) -> Outcome:
+        queue, offset, most = ask.queue_id, ask.queue_offset, max(1, ask.max_msg_nums)
+        found = store.read(ask.topic, queue, offset, most=most, hashes=tags.hashes)
+        return when_read(found, now_ms, until_ms, decide)
 
-    def read(self, now_ms: int) -> Outcome:
-        """Looks at the queue as it is now."""
-        ask = self._ask
-        found = self._store.read(
-            ask.topic,
-            ask.queue_id,
-            ask.queue_offset,
-            most=max(1, ask.max_msg_nums),
-            hashes=self._tags.hashes,
-        )
-        return self._decide(found, now_ms)
-
-    def _decide(self, found: Found | Cold[Found], now_ms: int) -> Outcome:
-        if isinstance(found, Cold):
-            return self._wait_for_disk(found, now_ms)
-        ask = self._ask
+    def decide(found: Found, now_ms: int) -> Outcome:
         code = _CODES[found.status]
         if found.status is Status.NO_MESSAGE_IN_QUEUE and ask.queue_offset != 0:
             code = ResponseCode.PULL_OFFSET_MOVED
-        if code == ResponseCode.PULL_NOT_FOUND and self._holding and now_ms < self._until_ms:
-            queue = self._store.queue(ask.topic, ask.queue_id)
-            return Wait(self._holds.on(queue, self._tags.hashes), self._until_ms, self.read)
+        if code == ResponseCode.PULL_NOT_FOUND and holding and now_ms < until_ms:
+            return Wait(holds.on(store.queue(ask.topic, ask.queue_id), tags.hashes), until_ms, look)
         header = PullAnswer(
             suggest_which_broker_id=0,
             next_begin_offset=found.next_offset,
@@ -146,12 +123,6 @@ class _Attempt:
         )
         return Answer(header, found.body, code, found.status.name)
 
-    def _wait_for_disk(self, cold: Cold[Found], now_ms: int) -> Outcome:
-        if cold.found is not None:
-            return self._decide(cold.found, now_ms)
-        if cold.error is not None:
-            return refuse(ResponseCode.SYSTEM_ERROR, str(cold.error))
-        if now_ms >= self._until_ms:
-            why = "the disk did not deliver in time, ask again"
-            return refuse(ResponseCode.SYSTEM_BUSY, why)
-        return Wait(cold, self._until_ms, lambda now: self._wait_for_disk(cold, now))
+    holding = bool(ask.sys_flag & SUSPEND)
+    until_ms = now_ms + (ask.suspend_timeout_millis if holding else READ_MS)
+    return look(now_ms)

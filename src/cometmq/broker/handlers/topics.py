@@ -1,15 +1,10 @@
 """Topics made, changed and looked at by operators."""
 
-from cometmq.broker.kept import Kept
+from cometmq.broker.groups import Groups
 from cometmq.broker.topics import Topics
 from cometmq.message import names
-from cometmq.protocol import (
-    GetTopicConfig,
-    ResponseCode,
-    TopicConfig,
-    UpdateAndCreateTopic,
-)
-from cometmq.serving import ADMIN, Answer, Outcome, Refusal, Wait, handles
+from cometmq.protocol import GetTopicConfig, ResponseCode, TopicConfig, UpdateAndCreateTopic
+from cometmq.serving import ADMIN, Answer, Outcome, Wait, handles, refuse
 
 SAVE_MS = 5_000
 
@@ -23,7 +18,7 @@ def update_and_create_topic(topics: Topics, ask: UpdateAndCreateTopic, now_ms: i
     if why is None and ask.attributes:
         why = f"the attributes {ask.attributes!r}: attributes of topics are not built yet"
     if why is not None:
-        return Refusal(ResponseCode.INVALID_PARAMETER, why)
+        return refuse(ResponseCode.INVALID_PARAMETER, why)
     config = TopicConfig(
         topic_name=ask.topic,
         read_queue_nums=ask.read_queue_nums,
@@ -33,23 +28,22 @@ def update_and_create_topic(topics: Topics, ask: UpdateAndCreateTopic, now_ms: i
         topic_sys_flag=ask.topic_sys_flag or 0,
         order=ask.order,
     )
-    return when_saved(topics.kept, topics.put(config), now_ms)
+    return when_saved(topics, topics.put(config), now_ms)
 
 
-def when_saved(kept: Kept, change: int, now_ms: int) -> Outcome:
+def when_saved(kept: Topics | Groups, change: int, now_ms: int) -> Outcome:
     """The answer to an operator whose change must survive what happens next."""
 
     def decide(now_ms: int) -> Outcome:
-        if kept.is_saved(change):
+        if kept.saved >= change:
             return Answer()
-        if kept.failure is not None or now_ms >= until:
-            why = (
-                kept.failure or "the change is not on disk yet; it may be lost if the broker stops"
-            )
-            return Refusal(ResponseCode.SYSTEM_ERROR, why)
-        return Wait(kept.saves, until, decide)
+        if kept.failure is None and now_ms < until:
+            return Wait(kept.saves, until, decide)
+        late = "the change is not on disk yet; it may be lost if the broker stops"
+        return refuse(ResponseCode.SYSTEM_ERROR, kept.failure or late)
 
     until = now_ms + SAVE_MS
+    kept.save()  # the same change may have failed before, and is no news to the table
     return decide(now_ms)
 
 
@@ -59,5 +53,5 @@ def get_topic_config(topics: Topics, ask: GetTopicConfig) -> Outcome:
     config = topics.find(ask.topic)
     if config is None:
         why = f"No topic in this broker. topic: {ask.topic}"
-        return Refusal(ResponseCode.TOPIC_NOT_EXIST, why)
+        return refuse(ResponseCode.TOPIC_NOT_EXIST, why)
     return Answer(body=config.write())

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 
 cdef class Tail:
     cdef public int64_t first
-    cdef bytearray cells
+    cdef readonly bytearray data
 
     cdef int64_t next_offset(self) noexcept
     cdef int put(self, int64_t position, int32_t size, int64_t tag_hash) except -1

@@ -3,50 +3,18 @@
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cometmq.kernel.fast.octets cimport BUILT_FOR, load32, load64, store32, store64
 
-from cometmq.kernel.faults import Malformed
+import cometmq.kernel.pure.entries as plain
+from cometmq.kernel.pure.entries import SIZE, pack, unpack
 
 ABI = BUILT_FOR
-SIZE = 20
 
 cdef enum:
     ENTRY = 20
     LISTED = 32  # so many hashes are compared one by one; more are looked up in the set
-
-
-cdef inline void write(uint8_t* p, int64_t position, int32_t size, int64_t tag_hash) noexcept nogil:
-    store64(p, position)
-    store32(p + 8, size)
-    store64(p + 12, tag_hash)
-
-
-def pack(int64_t position, int32_t size, int64_t tag_hash):
-    """One entry: where its record lies, how long that is, and the hash of its tag."""
-    cdef bytes entry = PyBytes_FromStringAndSize(NULL, ENTRY)
-    write(<uint8_t*>PyBytes_AS_STRING(entry), position, size, tag_hash)
-    return entry
-
-
-def unpack(data):
-    """All entries of `data` as (position, size, tag hash)."""
-    cdef list entries = []
-    cdef Py_buffer view
-    cdef const uint8_t* p
-    cdef Py_ssize_t at
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        if view.len % ENTRY:
-            raise Malformed(f"whole entries of {ENTRY} bytes expected, not {view.len} bytes")
-        for at in range(0, view.len, ENTRY):
-            p = <const uint8_t*>view.buf + at
-            entries.append((<int64_t>load64(p), <int32_t>load32(p + 8), <int64_t>load64(p + 12)))
-    finally:
-        PyBuffer_Release(&view)
-    return entries
 
 
 @cython.final
@@ -55,25 +23,19 @@ cdef class Tail:
 
     def __cinit__(self, int64_t first):
         self.first = first
-        self.cells = bytearray()
+        self.data = bytearray()
 
     cdef int64_t next_offset(self) noexcept:
-        return self.first + PyByteArray_GET_SIZE(self.cells) // ENTRY
+        return self.first + PyByteArray_GET_SIZE(self.data) // ENTRY
 
     cdef int put(self, int64_t position, int32_t size, int64_t tag_hash) except -1:
-        cdef Py_ssize_t at = PyByteArray_GET_SIZE(self.cells)
-        PyByteArray_Resize(self.cells, at + ENTRY)
-        write(<uint8_t*>PyByteArray_AS_STRING(self.cells) + at, position, size, tag_hash)
+        cdef Py_ssize_t at = PyByteArray_GET_SIZE(self.data)
+        PyByteArray_Resize(self.data, at + ENTRY)
+        cdef uint8_t* p = <uint8_t*>PyByteArray_AS_STRING(self.data) + at
+        store64(p, position)
+        store32(p + 8, size)
+        store64(p + 12, tag_hash)
         return 0
-
-    @property
-    def data(self):
-        """The entries that are held, from `first` on."""
-        return self.cells
-
-    @data.setter
-    def data(self, bytearray data not None):
-        self.cells = data
 
     @property
     def next(self):
@@ -84,19 +46,8 @@ cdef class Tail:
         """Adds the entry of queue offset `next`."""
         self.put(position, size, tag_hash)
 
-    def drop(self, int64_t count):
-        """Forgets the oldest `count` entries: they are in the file now."""
-        cdef int64_t held = self.next_offset() - self.first
-        if not 0 <= count <= held:
-            raise ValueError(f"{held} entries are here, {count} cannot go")
-        del self.cells[:count * ENTRY]
-        self.first += count
-
-    def cut(self, int64_t next):
-        """Forgets the newest entries, so that `next` is the next queue offset again."""
-        if not self.first <= next <= self.next_offset():
-            raise ValueError(f"offsets {self.first} to {self.next_offset()} are here, not {next}")
-        del self.cells[(next - self.first) * ENTRY:]
+    drop = plain.Tail.drop
+    cut = plain.Tail.cut
 
 
 def scan(data, hashes, int64_t most, int64_t most_bytes):

@@ -1,4 +1,4 @@
-"""What headers.pyx shares with frames.pyx."""
+"""How headers.pyx goes through the frames of a read."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -9,12 +9,8 @@ cdef struct Edge:
     int codec
 
 
-cdef class Frame:
-    cdef public int codec
-    cdef public bytes header
-    cdef public bytes body
+# What becomes of the whole frame at p; `before` is what became of the one before it, or None.
+ctypedef object (*Make)(const uint8_t* p, Edge* edge, object before)
 
-
-# 1 if a whole frame stands at p, 0 if more bytes are needed; refuses what can never become one.
-cdef int edge(const uint8_t* p, Py_ssize_t left, int64_t limit, Edge* found) except -1
-cdef Frame frame_at(const uint8_t* p, Edge* found)
+cdef object frame_at(const uint8_t* p, Edge* edge, object before)
+cdef tuple each(data, int64_t limit, Make make)

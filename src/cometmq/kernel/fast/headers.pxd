@@ -15,9 +15,4 @@ cdef class Send:
     cdef bytes own_key  # a unique key that was set, else it is a part of the properties
     cdef Py_ssize_t key_at, key_length
 
-    cdef int read(self, bytes properties) except -1
-
-
-cdef class Pull:
-    cdef public int32_t code, codec, opaque, flag, version
-    cdef public tuple fields
+    cpdef rewrite(self, bytes properties)

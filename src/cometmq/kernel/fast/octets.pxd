@@ -1,10 +1,12 @@
-"""Big-endian loads and stores. Whoever calls them has checked the bounds."""
+"""Big-endian loads and stores, and texts. Whoever calls them has checked the bounds."""
 
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp
 
 cdef enum:
     # What kernel/__init__.py compares with its own number.
-    BUILT_FOR = 1
+    BUILT_FOR = 2
 
 
 cdef inline uint16_t load16(const uint8_t* p) noexcept nogil:
@@ -25,12 +27,26 @@ cdef inline void store16(uint8_t* p, uint32_t value) noexcept nogil:
 
 
 cdef inline void store32(uint8_t* p, uint32_t value) noexcept nogil:
-    p[0] = <uint8_t>(value >> 24)
-    p[1] = <uint8_t>(value >> 16)
-    p[2] = <uint8_t>(value >> 8)
-    p[3] = <uint8_t>value
+    store16(p, value >> 16)
+    store16(p + 2, value)
 
 
 cdef inline void store64(uint8_t* p, uint64_t value) noexcept nogil:
     store32(p, <uint32_t>(value >> 32))
     store32(p + 4, <uint32_t>value)
+
+
+cdef inline str text_at(const uint8_t* p, Py_ssize_t length, str before):
+    """The text at p, None if it is not UTF-8; where it is the same as in the message before, as
+    names mostly are, it is the same object.
+    """
+    cdef Py_ssize_t known
+    cdef const char* same
+    if before is not None:
+        same = PyUnicode_AsUTF8AndSize(before, &known)
+        if known == length and memcmp(same, p, length) == 0:
+            return before
+    try:
+        return PyUnicode_DecodeUTF8(<char*>p, length, NULL)
+    except UnicodeDecodeError:
+        return None

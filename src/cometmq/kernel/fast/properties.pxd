@@ -4,6 +4,8 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp
 
+from cometmq.kernel.fast.octets cimport load32
+
 cdef enum:
     DELAY = 1
     TIMER = 2
@@ -49,13 +51,7 @@ cdef inline int interpreted(const uint8_t* name, Py_ssize_t n, int* mark) noexce
 
 
 cdef inline bint is_true(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    return (
-        n == 4
-        and (p[0] | 32) == c"t"
-        and (p[1] | 32) == c"r"
-        and (p[2] | 32) == c"u"
-        and (p[3] | 32) == c"e"
-    )
+    return n == 4 and load32(p) | 0x20202020 == 0x74727565  # the bit that small letters have
 
 
 cdef inline bint no_delay(const uint8_t* p, Py_ssize_t n) noexcept nogil:

@@ -43,13 +43,9 @@ def split(data: bytes | bytearray | memoryview, limit: int) -> tuple[list[Frame]
                 )
             if end - at < 4 + length:
                 break
-            body_at = at + 8 + header_length
+            header_at, body_at = at + 8, at + 8 + header_length
             at += 4 + length
-            frames.append(
-                Frame(
-                    codec, bytes(view[body_at - header_length : body_at]), bytes(view[body_at:at])
-                )
-            )
+            frames.append(Frame(codec, bytes(view[header_at:body_at]), bytes(view[body_at:at])))
     return frames, at
 
 
@@ -57,6 +53,4 @@ def join(codec: int, header: bytes, body: bytes = b"") -> bytes:
     """One whole frame."""
     if len(header) > 0xFFFFFF:
         raise Malformed(f"a header of at most 16777215 bytes expected, not {len(header)}")
-    return b"".join(
-        (_PREFIX.pack(4 + len(header) + len(body), codec << 24 | len(header)), header, body)
-    )
+    return _PREFIX.pack(4 + len(header) + len(body), codec << 24 | len(header)) + header + body

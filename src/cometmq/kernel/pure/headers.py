@@ -5,7 +5,7 @@ Whatever is odd about a header leaves it a Frame: protocol's generic codec is th
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cometmq.kernel.faults import Malformed
@@ -13,60 +13,43 @@ from cometmq.kernel.pure.frames import Frame, split
 from cometmq.kernel.pure.records import scan
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Send:
     """A send, from its decoding to its reply; staging fills in where it went."""
 
-    __slots__ = (
-        "_properties", "batch", "body", "born_ms", "code", "codec", "default_topic",
-        "default_topic_queues", "flag", "group", "marks", "max_reconsume_times", "message_flag",
-        "opaque", "position", "prepared_offset", "queue_id", "queue_offset", "reconsume_times",
-        "size", "sys_flag", "tag_hash", "topic", "unique_key", "unit_mode", "version",
-    )  # fmt: skip
+    code: int = 310
+    codec: int = 0
+    opaque: int = 0
+    flag: int = 0
+    version: int = 0
+    group: str = ""
+    topic: str = ""
+    default_topic: str = ""
+    default_topic_queues: int = 0
+    queue_id: int = 0
+    sys_flag: int = 0
+    born_ms: int = 0
+    message_flag: int = 0
+    properties: bytes = b""  # changed by `rewrite` only
+    reconsume_times: int = 0
+    unit_mode: bool = False
+    max_reconsume_times: int = -1
+    batch: bool = False
+    body: bytes = b""
+    prepared_offset: int = 0
+    marks: int = field(init=False)
+    tag_hash: int = field(init=False)
+    unique_key: bytes = field(init=False)  # the client's id of the message, b"" if it gave none
+    position: int = field(default=-1, init=False)
+    size: int = field(default=0, init=False)
+    queue_offset: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        *,
-        code: int = 310,
-        codec: int = 0,
-        opaque: int = 0,
-        flag: int = 0,
-        version: int = 0,
-        group: str = "",
-        topic: str = "",
-        default_topic: str = "",
-        default_topic_queues: int = 0,
-        queue_id: int = 0,
-        sys_flag: int = 0,
-        born_ms: int = 0,
-        message_flag: int = 0,
-        properties: bytes = b"",
-        reconsume_times: int = 0,
-        unit_mode: bool = False,
-        max_reconsume_times: int = -1,
-        batch: bool = False,
-        body: bytes = b"",
-        prepared_offset: int = 0,
-    ) -> None:
-        self.code, self.codec, self.opaque, self.flag, self.version = (
-            code, codec, opaque, flag, version,
-        )  # fmt: skip
-        self.group, self.topic, self.default_topic = group, topic, default_topic
-        self.default_topic_queues, self.queue_id = default_topic_queues, queue_id
-        self.sys_flag, self.born_ms, self.message_flag = sys_flag, born_ms, message_flag
-        self.reconsume_times, self.max_reconsume_times = reconsume_times, max_reconsume_times
-        self.unit_mode, self.batch, self.body = unit_mode, batch, body
-        self.prepared_offset = prepared_offset
+    def __post_init__(self) -> None:
+        self.rewrite(self.properties)
+
+    def rewrite(self, properties: bytes) -> None:
+        """Another property string, from which marks, tag hash and unique key are read anew."""
         self.properties = properties
-        self.position, self.size, self.queue_offset = -1, 0, 0
-
-    @property
-    def properties(self) -> bytes:
-        """The property string; setting it reads marks, tag hash and unique key from it anew."""
-        return self._properties
-
-    @properties.setter
-    def properties(self, properties: bytes) -> None:
-        self._properties = properties
         self.marks, self.tag_hash, self.unique_key = scan(properties)
 
     @property
@@ -186,7 +169,7 @@ def _read(header: bytes) -> _Head:
     return numbers, fields
 
 
-def _send(head: _Head, body: bytes) -> Send:
+def _send(head: _Head, body: bytes, kind: type[Send]) -> Send:
     (code, opaque, flag, version), fields = head
     names = _SENDS[code]
     values: dict[str, Any] = {}
@@ -198,10 +181,11 @@ def _send(head: _Head, body: bytes) -> Send:
             raise ValueError("an unknown field")
     if not values.keys() >= _NEEDED:
         raise ValueError("a required field is missing")
-    return Send(code=code, opaque=opaque, flag=flag, version=version, body=body, **values)
+    return kind(code=code, opaque=opaque, flag=flag, version=version, body=body, **values)
 
 
-def _pull(head: _Head) -> Pull:
+def pull(head: _Head) -> Pull:
+    """The pull that a header is; ValueError for anything odd."""
     (code, opaque, flag, version), fields = head
     if not fields.keys() <= _PULL_NAMES | _IGNORED:
         raise ValueError("an unknown field")
@@ -214,7 +198,8 @@ def _pull(head: _Head) -> Pull:
     return Pull(code, 0, opaque, flag, version, tuple(values))
 
 
-def _typed(frame: Frame) -> Send | Pull | Frame:
+def typed(frame: Frame, send: type[Send] = Send) -> Send | Pull | Frame:
+    """The send or pull that a frame is, a send of this kind; else the frame."""
     if frame.codec != 0:
         return frame
     try:
@@ -223,9 +208,9 @@ def _typed(frame: Frame) -> Send | Pull | Frame:
         if flag & 1:  # a response: its code is a result, 10 and 11 are among them
             return frame
         if code in _SENDS:
-            return _send(head, frame.body)
+            return _send(head, frame.body, send)
         if code == 11 or code == 361:
-            return _pull(head)
+            return pull(head)
     except (ValueError, RecursionError):
         pass
     return frame
@@ -238,18 +223,6 @@ def requests(
     try:
         frames, consumed = split(data, limit)
     except Malformed as fault:
-        fault.before = [_typed(frame) for frame in fault.before if isinstance(frame, Frame)]
+        fault.before = [typed(frame) for frame in fault.before if isinstance(frame, Frame)]
         raise
-    return [_typed(frame) for frame in frames], consumed
-
-
-def read_send(frame: Frame) -> Send | None:
-    """The send that a frame is, in the usual form; else None."""
-    typed = _typed(frame)
-    return typed if isinstance(typed, Send) else None
-
-
-def read_pull(frame: Frame) -> Pull | None:
-    """The pull that a frame is, in the usual form; else None."""
-    typed = _typed(frame)
-    return typed if isinstance(typed, Pull) else None
+    return [typed(frame) for frame in frames], consumed

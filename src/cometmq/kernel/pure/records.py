@@ -25,21 +25,11 @@ _MEMBER = struct.Struct(">iiiii")
 
 # What a name in the properties means to the broker. 0: only its repetition matters here.
 _MEANING = {
-    b"TAGS": 0,
-    b"KEYS": KEYS,
-    b"UNIQ_KEY": UNIQUE,
-    b"WAIT": NO_WAIT,
-    b"DELAY": DELAY,
-    b"TRAN_MSG": TRAN,
-    b"INNER_NUM": INNER,
-    b"TIMER_DELAY_SEC": TIMER,
-    b"TIMER_DELAY_MS": TIMER,
-    b"TIMER_DELIVER_MS": TIMER,
-    b"CLUSTER": OWN,
-    b"MSG_REGION": OWN,
-    b"TRACE_ON": OWN,
+    b"TAGS": 0, b"KEYS": KEYS, b"UNIQ_KEY": UNIQUE, b"WAIT": NO_WAIT, b"DELAY": DELAY,
+    b"TRAN_MSG": TRAN, b"INNER_NUM": INNER, b"TIMER_DELAY_SEC": TIMER, b"TIMER_DELAY_MS": TIMER,
+    b"TIMER_DELIVER_MS": TIMER, b"CLUSTER": OWN, b"MSG_REGION": OWN, b"TRACE_ON": OWN,
     b"POP_CK": OWN,
-}
+}  # fmt: skip
 
 
 def java_hash(text: bytes) -> int:
@@ -119,7 +109,8 @@ def size_of(
     return 75 + wide + born_length + store_length + body_length + topic_length + properties_length
 
 
-def _check(topic: bytes, properties_length: int, born_host: bytes, store_host: bytes) -> None:
+def check(topic: bytes, properties_length: int, born_host: bytes, store_host: bytes) -> None:
+    """Malformed if a record cannot hold one of these."""
     if not 0 < len(topic) <= 255:
         raise Malformed(f"a topic of 1 to 255 bytes expected, not {len(topic)}")
     if properties_length > 32767:
@@ -128,29 +119,22 @@ def _check(topic: bytes, properties_length: int, born_host: bytes, store_host: b
         raise Malformed("hosts of 8 or 20 bytes with their port expected")
 
 
-def _join(
-    topic: bytes,
-    head: tuple[int, int, int, int, int, int, int, int],  # magic to born time, as on disk
-    hosts: tuple[bytes, int, bytes],  # born host, store time, store host
-    middle: tuple[int, int],  # reconsume times, prepared offset
-    body: bytes,
-    properties: bytes,
-) -> bytes:
-    born_host, store_ms, store_host = hosts
+def _written(record: Record, topic: bytes) -> bytes:
+    """The bytes of a record, whose topic is this and whose size is counted anew."""
     rest = b"".join(
         (
-            born_host,
-            _LONG.pack(store_ms),
-            store_host,
-            _MIDDLE.pack(*middle, len(body)),
-            body,
-            len(topic).to_bytes(2 if head[0] == V2 else 1, "big"),
+            record.born_host,
+            _LONG.pack(record.store_ms),
+            record.store_host,
+            _MIDDLE.pack(record.reconsume_times, record.prepared_offset, len(record.body)),
+            record.body,
+            len(topic).to_bytes(2 if record.magic == V2 else 1, "big"),
             topic,
-            len(properties).to_bytes(2, "big"),
-            properties,
+            len(record.properties).to_bytes(2, "big"),
+            record.properties,
         )
     )
-    return _HEAD.pack(48 + len(rest), *head) + rest
+    return _HEAD.pack(48 + len(rest), *record[2:7], record.position, *record[7:9]) + rest
 
 
 class Segment:
@@ -183,7 +167,7 @@ class Segment:
             properties += b"\x02"
         properties += suffix
         body = send.body
-        _check(topic, len(properties), born_host, store_host)
+        check(topic, len(properties), born_host, store_host)
         size = size_of(len(topic), len(body), len(properties), len(born_host), len(store_host))
         if size + 8 > self.room:
             return False
@@ -194,18 +178,15 @@ class Segment:
         queued = not sys_flag & 4
         queue_offset = tail.next if queued else 0
         crc = crc32(body) & 0x7FFFFFFF
-        head = (magic, crc, send.queue_id, send.message_flag, queue_offset)
-        record = _join(
-            topic,
-            (*head, self.end, sys_flag, send.born_ms),
-            (born_host, store_ms, store_host),
-            (send.reconsume_times, send.prepared_offset),
-            body,
-            properties,
-        )
+        record = Record(
+            self.end, size, magic, crc, send.queue_id, send.message_flag, queue_offset, sys_flag,
+            send.born_ms, born_host, store_ms, store_host, send.reconsume_times,
+            send.prepared_offset, body, "", properties,
+        )  # fmt: skip
+        data = _written(record, topic)
         if queued:
             tail.append(self.end, size, send.tag_hash)
-        self.data += record
+        self.data += data
         send.position, send.size, send.queue_offset = self.end, size, queue_offset
         self.end += size
         self.room -= size
@@ -223,20 +204,13 @@ class Segment:
 def encode(record: Record) -> bytes:
     """The bytes of a record, with the format, position and CRC that it names."""
     topic = record.topic.encode()
-    _check(topic, len(record.properties), record.born_host, record.store_host)
+    check(topic, len(record.properties), record.born_host, record.store_host)
     wide = (len(record.born_host) == 20) << 4 | (len(record.store_host) == 20) << 5
     if record.magic not in (V1, V2) or (len(topic) > 127 and record.magic == V1):
         raise Malformed(f"magic {record.magic:X} does not go with a topic of {len(topic)} bytes")
     if record.sys_flag & 0x30 != wide:
         raise Malformed(f"sysFlag {record.sys_flag} does not go with the lengths of the hosts")
-    return _join(
-        topic,
-        (record.magic, record.body_crc, *record[4:7], record.position, *record[7:9]),
-        (record.born_host, record.store_ms, record.store_host),
-        (record.reconsume_times, record.prepared_offset),
-        record.body,
-        record.properties,
-    )
+    return _written(record, topic)
 
 
 def decode(data: Data, at: int = 0, check_crc: bool = False) -> Record:

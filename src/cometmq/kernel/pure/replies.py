@@ -19,13 +19,20 @@ def _text(raw: bytes) -> bytes:
     return json.dumps(raw.decode("utf-8", "replace"), ensure_ascii=False).encode()
 
 
+def json_end(remark: bytes) -> bytes:
+    """What every answer in JSON has behind its opaque."""
+    return b'%b"serializeTypeCurrentRPC":"JSON","version":%d}' % (
+        b'"remark":%b,' % _text(remark) if remark else b"",
+        VERSION,
+    )
+
+
 def _json(code: int, fields: Iterable[tuple[bytes, bytes]], opaque: int, remark: bytes) -> bytes:
-    return b'{"code":%d,"extFields":{%b},"flag":1,"language":"JAVA","opaque":%d,%b%b}' % (
+    return b'{"code":%d,"extFields":{%b},"flag":1,"language":"JAVA","opaque":%d,%b' % (
         code,
         b",".join([b'"%b":%b' % (name, _text(value)) for name, value in fields]),
         opaque,
-        b'"remark":%b,' % _text(remark) if remark else b"",
-        b'"serializeTypeCurrentRPC":"JSON","version":%d' % VERSION,
+        json_end(remark),
     )
 
 

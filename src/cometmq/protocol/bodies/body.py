@@ -7,9 +7,7 @@ same types, as leniently as the original does it.
 
 import functools
 import re
-import types
-from collections.abc import Callable
-from typing import Annotated, Any, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -17,7 +15,7 @@ import cometmq.protocol.fastjson as fastjson
 from cometmq.protocol.faults import BadBody
 from cometmq.protocol.fields import Long
 
-Fit = Callable[[Any], Any]
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
 
 
 class Body(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,7 +35,7 @@ class Body(msgspec.Struct, frozen=True, rename="camel"):
     @classmethod
     def fit(cls, value: Any) -> Self:
         """The same from what `fastjson` has read."""
-        return _struct(cls)(value)  # type: ignore[no-any-return]
+        return _fit(cls, value)  # type: ignore[no-any-return]
 
     def write(self, *, strict: bool = False, pretty: bool = False) -> bytes:
         """Encode in one of the three forms of `fastjson.dumps`."""
@@ -56,96 +54,55 @@ def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any] | None:
         return None
 
 
-@functools.cache
-def _fit(kind: Any) -> Fit:
-    """The function that makes a value of this type out of anything close to it."""
+def _fit(kind: Any, value: Any) -> Any:
+    """A value of this type out of anything close to it."""
     origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        only = _fit(next(one for one in inner if one is not type(None)))
-        return lambda value: None if value is None else only(value)
-    if origin is Annotated:
-        return _whole(inner[1])
-    if origin in (list, tuple):
-        return _sequence(origin, _fit(inner[0]))
-    if origin is dict:
-        return _map(_fit(inner[0]), _fit(inner[1]))
-    if kind in _SCALARS:
-        return _SCALARS[kind]
-    return _struct(kind)
+    if type(None) in inner:
+        return None if value is None else _fit(inner[0], value)
+    if origin is dict and isinstance(value, dict):
+        return {_fit(inner[0], k): _fit(inner[1], v) for k, v in value.items() if v is not None}
+    if origin in (list, tuple) and isinstance(value, list | tuple):
+        return origin(_fit(inner[0], one) for one in value)
+    if origin is not None and origin is not Annotated:
+        raise _unfit("an object" if origin is dict else "a list", value)
+    if kind is Any:
+        return value
+    if kind is str:
+        return value if isinstance(value, str) else fastjson.dumps(value).decode()
+    if kind is float or kind is bool or kind is int or origin is Annotated:
+        return _scalar(kind, value)
+    return _struct(kind, value)
 
 
-def _struct(kind: type[Body]) -> Fit:
-    hints = get_type_hints(kind, include_extras=True)
-    fits = {name: (at, _fit(hints[at])) for at, name in fastjson.members_of(kind)}
-
-    def fit(value: Any) -> Any:
-        if isinstance(value, fastjson.Key):
-            value = dict(value)
-        elif isinstance(value, str):  # the key of a map, quoted
-            value = fastjson.loads(value)
-        if not isinstance(value, dict):
-            raise _unfit(f"an object ({kind.__name__})", value)
-        known = ((fits[name], member) for name, member in value.items() if name in fits)
-        return kind(**{at: member(given) for (at, member), given in known if given is not None})
-
-    return fit
-
-
-def _sequence(kind: type, one: Fit) -> Fit:
-    def fit(value: Any) -> Any:
-        if not isinstance(value, list | tuple):
-            raise _unfit("a list", value)
-        return kind(map(one, value))
-
-    return fit
-
-
-def _map(key: Fit, member: Fit) -> Fit:
-    def fit(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise _unfit("an object", value)
-        return {key(name): member(given) for name, given in value.items() if given is not None}
-
-    return fit
-
-
-def _whole(limits: msgspec.Meta) -> Fit:
-    def fit(value: Any) -> int:
-        if isinstance(value, str) and re.fullmatch("[+-]?[0-9]{1,19}", value):
-            value = int(value)
-        if isinstance(value, int | float) and limits.ge <= value <= limits.le:  # type: ignore[operator]
-            return int(value)
-        raise _unfit("an integer", value)
-
-    return fit
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else fastjson.dumps(value).decode()
-
-
-def _truth(value: Any) -> bool:
-    if value in (True, False):
-        return bool(value)
-    if isinstance(value, str) and value.lower() in ("true", "false", "1", "0"):
-        return value.lower() in ("true", "1")
-    raise _unfit("true or false", value)
-
-
-def _double(value: Any) -> float:
+def _scalar(kind: Any, value: Any) -> float | bool | int:
+    if kind is bool:
+        if str(value).lower() in ("true", "false", "1", "0"):
+            return str(value).lower() in ("true", "1")
+        raise _unfit("true or false", value)
     try:
-        return float(value)
+        if kind is float:
+            return float(value)
+        if not isinstance(value, str) or _WHOLE.match(value):
+            return msgspec.convert(int(value), Long if kind is int else kind)
     except (TypeError, ValueError, OverflowError):
-        raise _unfit("a number", value) from None
+        pass
+    raise _unfit("a number" if kind is float else "an integer", value)
+
+
+def _struct(kind: type[Body], value: Any) -> Any:
+    if isinstance(value, str):  # the key of a map, quoted
+        value = fastjson.loads(value)
+    if not isinstance(value, dict | fastjson.Key):
+        raise _unfit(f"an object ({kind.__name__})", value)
+    given, hints = dict(value), _hints(kind)
+    members = ((at, given.get(name)) for at, name in fastjson.members_of(kind))
+    return kind(**{at: _fit(hints[at], one) for at, one in members if one is not None})
+
+
+@functools.cache
+def _hints(kind: type[Body]) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def _unfit(expected: str, value: Any) -> BadBody:
     return BadBody(f"expected {expected}, got {str(value)[:40]!r}")
-
-
-_SCALARS: dict[Any, Fit] = {
-    str: _text,
-    bool: _truth,
-    float: _double,
-    int: _whole(get_args(Long)[1]),
-}

@@ -4,10 +4,11 @@
 
 # ruff: noqa: RUF012  # msgspec copies an empty default for each struct
 
+from typing import Any
+
 import msgspec
 
 from cometmq.protocol.bodies.body import Body
-from cometmq.protocol.bodies.routes import TopicQueueMappingDetail, TopicQueueMappingInfo
 from cometmq.protocol.fields import Int, Long
 
 
@@ -40,59 +41,23 @@ class TopicConfig(Body, frozen=True):
     topic_name: str = ""
     topic_sys_flag: Int = 0
     write_queue_nums: Int = 16
-
-
-class TopicConfigAndQueueMapping(TopicConfig, frozen=True):
-    """The same with the queue mapping of a static topic."""
-
-    mapping_detail: TopicQueueMappingDetail | None = None
+    mapping_detail: dict[str, Any] | None = None  # of a static topic, in an answer to 351
 
 
 class TopicConfigWrapper(Body, frozen=True):
-    """A broker's topics: topics.json and the 4.x form of a registration; the rest is in that of
-    5.x.
+    """A broker's topics: topics.json and the 4.x form of a registration. That of 5.x has static
+    topics too, which nothing here looks into: they stay the maps that came.
     """
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     mapping_data_version: DataVersion | None = None
     topic_config_table: dict[str, TopicConfig] = {}
-    topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] | None = None
-    topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] | None = None
-
-
-class CustomizedRetryPolicy(Body, frozen=True):
-    """Retry after these times in turn, in ms."""
-
-    next: tuple[Long, ...] = ()
-
-
-class ExponentialRetryPolicy(Body, frozen=True):
-    """Retry after a time that grows, in ms."""
-
-    initial: Long = 5000
-    max: Long = 7200000
-    multiplier: Long = 2
-
-
-class GroupRetryPolicy(Body, frozen=True):
-    """When a message that failed in a group is delivered again."""
-
-    customized_retry_policy: CustomizedRetryPolicy | None = None
-    exponential_retry_policy: ExponentialRetryPolicy | None = None
-    type: str = "CUSTOMIZED"
-
-
-class SimpleSubscriptionData(Body, frozen=True):
-    """A subscription that an administrator gave a group."""
-
-    expression: str | None = None
-    expression_type: str | None = None
-    topic: str | None = None
-    version: Long = 0
+    topic_queue_mapping_detail_map: dict[str, dict[str, Any]] | None = None
+    topic_queue_mapping_info_map: dict[str, dict[str, Any]] | None = None
 
 
 class SubscriptionGroupConfig(Body, frozen=True):
-    """How a broker has a consumer group."""
+    """How a broker has a consumer group; policy and subscriptions are kept as they came."""
 
     attributes: dict[str, str] = {}
     broker_id: Long = 0
@@ -102,12 +67,14 @@ class SubscriptionGroupConfig(Body, frozen=True):
     consume_message_orderly: bool = False
     consume_timeout_minute: Int = 15
     group_name: str = ""
-    group_retry_policy: GroupRetryPolicy = msgspec.field(default_factory=GroupRetryPolicy)
+    group_retry_policy: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"type": "CUSTOMIZED"}
+    )
     group_sys_flag: Int = 0
     notify_consumer_ids_changed_enable: bool = True
     retry_max_times: Int = 16
     retry_queue_nums: Int = 1
-    subscription_data_set: tuple[SimpleSubscriptionData, ...] | None = None
+    subscription_data_set: tuple[dict[str, Any], ...] | None = None
     which_broker_when_consume_slowly: Long = 1
 
 

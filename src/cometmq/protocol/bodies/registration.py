@@ -2,19 +2,17 @@
 
 # ruff: noqa: RUF012  # msgspec copies an empty default for each struct
 
-import struct
 import zlib
-from collections.abc import Iterator
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
 import cometmq.protocol.fastjson as fastjson
 from cometmq.message.compression import BadCompression, inflate
 from cometmq.protocol.bodies.body import Body
-from cometmq.protocol.bodies.configs import DataVersion, TopicConfig, TopicConfigWrapper
-from cometmq.protocol.bodies.routes import TopicQueueMappingInfo
+from cometmq.protocol.bodies.configs import TopicConfigWrapper
 from cometmq.protocol.codes import VERSION, VERSION_3_0_11, VERSION_5_0_0
+from cometmq.protocol.command import Cut
 from cometmq.protocol.faults import BadBody
 
 LARGEST = 64 << 20  # unpacked: 10^5 topics take a tenth of it
@@ -52,84 +50,34 @@ class RegisterBrokerBody(Body, frozen=True):
     @classmethod
     def _unpack(cls, data: bytes, version: int) -> Self:
         try:
-            pieces = _Pieces(inflate(data, LARGEST))
+            cut = Cut(inflate(data, LARGEST), "Failed to decode RegisterBrokerBody", BadBody)
         except BadCompression as why:
             raise BadBody(f"compressed registration: {why}") from None
-        data_version = DataVersion.read(pieces.take())
-        topics = [_topic(str(text, errors="replace")) for text in pieces.several()]
-        filters = fastjson.loads(pieces.take())
-        static = None
+        wrapper = {"dataVersion": _next(cut)}
+        topics = [_topic(cut.sized(4, "a topic")) for _ in range(cut.number(4))]
+        wrapper["topicConfigTable"] = {topic["topicName"]: topic for topic in topics}
+        filters = _next(cut)
         if version >= VERSION_5_0_0:
-            infos = [TopicQueueMappingInfo.read(text) for text in pieces.several()]
-            static = {info.topic: info for info in infos if info.topic}
-        wrapper = TopicConfigWrapper(
-            data_version,
-            topic_config_table={topic.topic_name: topic for topic in topics},
-            topic_queue_mapping_info_map=static,
-        )
-        body = cls.fit({"filterServerList": filters})
-        return body.but(topic_config_serialize_wrapper=wrapper)
-
-    def compressed(self, version: int = VERSION) -> bytes:
-        """The compressed form; `topicSysFlag` and `order` of topics have no place in it."""
-        topics = self.topic_config_serialize_wrapper
-        static = topics.topic_queue_mapping_info_map or {}
-        parts = [_sized(topics.data_version.write()), _number(len(topics.topic_config_table))]
-        parts += [_sized(_line(topic)) for topic in topics.topic_config_table.values()]
-        parts += [_sized(fastjson.dumps(self.filter_server_list))]
-        if version >= VERSION_5_0_0:
-            parts += [_number(len(static)), *(_sized(info.write()) for info in static.values())]
-        return zlib.compress(b"".join(parts), 9)
+            static = [_next(cut) for _ in range(cut.number(4))]
+            wrapper["topicQueueMappingInfoMap"] = {
+                one["topic"]: one for one in static if isinstance(one, dict) and "topic" in one
+            }
+        return cls.fit({"filterServerList": filters, "topicConfigSerializeWrapper": wrapper})
 
 
-def _number(value: int) -> bytes:
-    return struct.pack(">i", value)
+def _next(cut: Cut) -> Any:
+    return fastjson.loads(cut.sized(4, "JSON"))
 
 
-def _sized(data: bytes) -> bytes:
-    return _number(len(data)) + data
-
-
-def _line(topic: TopicConfig) -> bytes:
-    numbers = f"{topic.read_queue_nums} {topic.write_queue_nums} {topic.perm}"
-    attributes = fastjson.dumps(topic.attributes).decode()
-    return f"{topic.topic_name} {numbers} {topic.topic_filter_type} {attributes}".encode()
-
-
-def _topic(line: str) -> TopicConfig:
-    name, *rest = line.split(" ", 5)
+def _topic(line: bytes) -> dict[str, Any]:
+    text = str(line, errors="replace")
     try:
-        read, write, perm = map(int, rest[:3])
-        kind, attributes = rest[3], rest[4] if len(rest) > 4 else "{}"
-    except (ValueError, IndexError):
-        raise BadBody(f"expected a topic with numbers and a type, got {line[:60]!r}") from None
+        name, read, write, perm, kind, *rest = text.split(" ", 5)
+    except ValueError:
+        raise BadBody(f"expected a topic with numbers and a type, got {text[:60]!r}") from None
+    found: dict[str, Any] = {"topicName": name, "topicFilterType": kind, "perm": perm}
     try:
-        given = fastjson.loads(attributes)
+        found["attributes"] = fastjson.loads(rest[0]) if rest else None
     except BadBody:
-        given = {}  # the original cannot read what has blanks, and goes on without
-    found = {"attributes": given, "topicName": name, "topicFilterType": kind}
-    return TopicConfig.fit(found).but(read_queue_nums=read, write_queue_nums=write, perm=perm)
-
-
-class _Pieces:
-    """Pieces that each begin with their length."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def number(self) -> int:
-        if self.at + 4 > len(self.data):
-            raise BadBody(f"Failed to decode RegisterBrokerBody: it ends at {self.at}")
-        self.at += 4
-        return int.from_bytes(self.data[self.at - 4 : self.at], "big", signed=True)
-
-    def take(self) -> bytes:
-        length = self.number()
-        if not 0 <= length <= len(self.data) - self.at:
-            raise BadBody(f"a piece of {length} bytes, {len(self.data) - self.at} are left")
-        self.at += length
-        return self.data[self.at - length : self.at]
-
-    def several(self) -> Iterator[bytes]:
-        for _ in range(self.number()):
-            yield self.take()
+        pass  # the original cannot read what has blanks, and goes on without
+    return found | {"readQueueNums": read, "writeQueueNums": write}

@@ -2,6 +2,8 @@
 
 # ruff: noqa: RUF012  # msgspec copies an empty default for each struct
 
+from typing import Any
+
 import msgspec
 
 from cometmq.protocol.bodies.body import Body
@@ -34,37 +36,6 @@ class BrokerData(Body, frozen=True):
     zone_name: str | None = None
 
 
-class TopicQueueMappingInfo(Body, frozen=True):
-    """Which logical queues of a static topic a broker has."""
-
-    bname: str | None = None
-    curr_id_map: dict[Int, Int] = {}
-    dirty: bool = False
-    epoch: Long = 0
-    scope: str = "__global__"
-    topic: str | None = None
-    total_queues: Int = 0
-
-
-class LogicQueueMappingItem(Body, frozen=True):
-    """One stretch of a logical queue: which physical queue holds it."""
-
-    bname: str | None = None
-    end_offset: Long = -1
-    gen: Int = 0
-    logic_offset: Long = 0
-    queue_id: Int = 0
-    start_offset: Long = 0
-    time_of_end: Long = -1
-    time_of_start: Long = -1
-
-
-class TopicQueueMappingDetail(TopicQueueMappingInfo, frozen=True):
-    """The same with the history of each queue."""
-
-    hosted_queues: dict[Int, list[LogicQueueMappingItem]] = {}
-
-
 class TopicRouteData(Body, frozen=True):
     """Everything a client has to know to send to a topic or to consume it."""
 
@@ -72,7 +43,7 @@ class TopicRouteData(Body, frozen=True):
     filter_server_table: dict[str, list[str]] = {}
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = []
-    topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
+    topic_queue_mapping_by_broker: dict[str, dict[str, Any]] | None = None  # of static topics
 
 
 class ClusterInfo(Body, frozen=True):
