@@ -16,8 +16,7 @@ from cometmq.kernel import Malformed, headers, records
 from cometmq.message import UniqueIds, names, properties
 from cometmq.net import Connection
 from cometmq.protocol import ResponseCode, TopicConfig
-from cometmq.runtime import Clock
-from cometmq.serving import Refusal, refuse
+from cometmq.runtime import Clock, CometError
 from cometmq.store import Cause, Queue, Store
 
 log = logging.getLogger("cometmq.broker")
@@ -28,17 +27,24 @@ FLAGS_NOT_BUILT = 0xCC
 """Transactions, inner batches and batches to unwrap: never stored as something else."""
 
 MARKS_NOT_BUILT = records.DELAY | records.TIMER | records.TRAN | records.INNER
-ASIDE = MARKS_NOT_BUILT | records.OWN | records.ODD | records.NO_WAIT | records.UNIQUE
-"""Of these marks an ordinary send has UNIQUE alone."""
+PLAIN = records.UNIQUE
+ASIDE = MARKS_NOT_BUILT | records.OWN | records.ODD | records.NO_WAIT | PLAIN
+"""Of these marks an ordinary send has PLAIN alone."""
 
 MULTI_TAGS = 2
 
 HOSTS = (20, 20)
 """The longest addresses that a record can hold."""
 
-BUSY = refuse(
-    ResponseCode.SYSTEM_BUSY, "[REJECTREQUEST]system busy, start flow control for a while"
-)
+BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
+
+
+class Refused(CometError):
+    """A send that is not taken: its answer is this code and this text."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code: int = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +97,22 @@ class Sends:
         admissions, saved = self._admissions, self._topics.saved
         staged: list[headers.Send] = []
         for send in sends:
-            admission = admissions.get(send.topic)
-            if admission is None:
-                known = self.admit(send)
-                if isinstance(known, Refusal):
-                    self._refuse(connection, send, known)
-                    continue
-                admission = known
-            if admission.change > saved:
-                self._hold(connection, sends[sends.index(send) :])
-                break
-            queue = admission.queues.get(send.queue_id)
-            if queue is not None and send.marks & ASIDE == records.UNIQUE and not send.batch:
-                refusal = self._stage(connection, send, admission, queue)
-                if refusal is None:
+            try:
+                admission = admissions.get(send.topic) or self.admit(send)
+                if admission.change > saved:
+                    self._hold(connection, sends[sends.index(send) :])
+                    break
+                queue = admission.queues.get(send.queue_id)
+                if queue is not None and send.marks & ASIDE == PLAIN and not send.batch:
+                    self._stage(connection, send, admission, queue)
                     staged.append(send)
-                    continue
-            else:
-                # Replies stand in the order of the log: those before go first.
-                self._replies.when_synced(connection, staged)
-                staged = []
-                refusal = self._take_aside(connection, send, admission)
-            if refusal is not None:
-                self._refuse(connection, send, refusal)
+                else:
+                    # Replies stand in the order of the log: those before go first.
+                    self._replies.when_synced(connection, staged)
+                    staged = []
+                    self._take_aside(connection, send, admission)
+            except Refused as refusal:
+                self._replies.refuse(connection, send, refusal.code, str(refusal))
         self._replies.when_synced(connection, staged)
 
     def _hold(self, connection: Connection, sends: list[headers.Send]) -> None:
@@ -121,7 +120,7 @@ class Sends:
         held = self._until_saved.setdefault(connection, [])
         for send in sends:
             if self._bytes_held + self._replies.bytes_in_flight > self._most_in_flight:
-                self._refuse(connection, send, BUSY)
+                self._replies.refuse(connection, send, ResponseCode.SYSTEM_BUSY, BUSY)
             else:
                 held.append(send)
                 lengths = len(send.topic), len(send.body), len(send.properties)
@@ -134,49 +133,43 @@ class Sends:
             if self._topics.failure is None:
                 self.take(connection, sends)
                 continue
-            why = refuse(ResponseCode.SERVICE_NOT_AVAILABLE, self._topics.failure)
+            code, why = ResponseCode.SERVICE_NOT_AVAILABLE, self._topics.failure
             for send in sends:
-                self._refuse(connection, send, why)
+                self._replies.refuse(connection, send, code, why)
 
-    def admit(self, send: headers.Send) -> Admission | Refusal:
-        """What holds for every send to a topic."""
+    def admit(self, send: headers.Send) -> Admission:
+        """What holds for every send to a topic, or Refused."""
         topic = send.topic
         if why := names.topic_fault(topic, by_broker=True):
-            return refuse(ResponseCode.INVALID_PARAMETER, why)
+            raise Refused(ResponseCode.INVALID_PARAMETER, why)
         if not names.may_send_to(topic):
             why = f"Sending message to topic[{topic}] is forbidden."
-            return refuse(ResponseCode.NO_PERMISSION, why)
+            raise Refused(ResponseCode.NO_PERMISSION, why)
         if topic.startswith(names.RETRY):
             group = topic.removeprefix(names.RETRY)
             if self._groups.find(group) is None:
                 why = f"subscription group not exist, {group}"
-                return refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
+                raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
         config = self._topics.find(topic) or self._topics.make_for_send(
             topic, send.default_topic, send.default_topic_queues, unit=send.unit_mode
         )
         if config is None:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
-            return refuse(ResponseCode.TOPIC_NOT_EXIST, why)
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
         multi = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         admission = Admission(config, {}, self._topics.change_of(topic), multi)
         self._admissions[topic] = admission
         return admission
 
-    def _take_aside(
-        self, connection: Connection, send: headers.Send, admission: Admission
-    ) -> Refusal | None:
+    def _take_aside(self, connection: Connection, send: headers.Send, admission: Admission) -> None:
         """A send that needs more than a look: another text, another queue, several messages."""
         if send.batch:
-            return self._take_batch(connection, send, admission)
+            self._take_batch(connection, send, admission)
+            return
         self._complete(send)
-        queue = self._queue_of(send, admission)
-        if isinstance(queue, Refusal):
-            return queue
-        refusal = self._stage(connection, send, admission, queue)
-        if refusal is None:
-            waits = not send.marks & records.NO_WAIT
-            (self._replies.when_synced if waits else self._replies.when_written)(connection, [send])
-        return refusal
+        self._stage(connection, send, admission, self._queue_of(send, admission))
+        waits = not send.marks & records.NO_WAIT
+        (self._replies.when_synced if waits else self._replies.when_written)(connection, [send])
 
     def _complete(self, send: headers.Send) -> None:
         """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
@@ -190,57 +183,52 @@ class Sends:
 
     def _stage(
         self, connection: Connection, send: headers.Send, admission: Admission, queue: Queue
-    ) -> Refusal | None:
-        """One send into the log, or why not."""
-        refusal = self._refusal_of(send)
-        if refusal is not None:
-            return refusal
+    ) -> None:
+        """One send into the log, or Refused."""
+        self._check(send)
         if admission.sys_flag:
             send.sys_flag |= admission.sys_flag
         cause = self._store.stage(send, queue, connection.born_host, self._suffix)
-        return None if cause is None else self._refusal_for(cause)
+        if cause is not None:
+            raise self._refused(cause)
 
-    def _refusal_of(self, send: headers.Send) -> Refusal | None:
+    def _check(self, send: headers.Send) -> None:
         """What depends on the single message, batch members included."""
         if send.marks & MARKS_NOT_BUILT or send.sys_flag & FLAGS_NOT_BUILT:
-            return refuse(
+            raise Refused(
                 ResponseCode.MESSAGE_ILLEGAL,
                 "delayed and timer messages, transactions and inner batches are not built yet: "
                 "this broker does not store them as something else",
             )
         if not 0 < len(send.body) <= self._largest_body:
-            return self._illegal()
+            raise self._refused(Cause.TOO_LARGE)
         if len(send.properties) > self._longest_properties:
-            return self._illegal()
+            raise self._refused(Cause.TOO_LARGE)
         if 0 <= send.max_reconsume_times < send.reconsume_times:
-            return refuse(
+            raise Refused(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"tried {send.reconsume_times} times: dead letters are not built yet",
             )
         if self._replies.bytes_in_flight > self._most_in_flight:
-            return BUSY
-        return None
+            raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
 
-    def _illegal(self) -> Refusal:
-        return refuse(
+    def _refused(self, cause: Cause) -> Refused:
+        if cause is not Cause.TOO_LARGE:
+            return Refused(cause.code, self._store.why(cause))
+        return Refused(
             ResponseCode.MESSAGE_ILLEGAL,
             "the message is illegal, maybe msg body or properties length not matched. "
             f"msg body length limit {self._largest_body}B, msg properties length limit 32KB.",
         )
 
-    def _refusal_for(self, cause: Cause) -> Refusal:
-        if cause is Cause.TOO_LARGE:
-            return self._illegal()
-        return refuse(cause.code, self._store.why(cause))
-
-    def _queue_of(self, send: headers.Send, admission: Admission) -> Queue | Refusal:
+    def _queue_of(self, send: headers.Send, admission: Admission) -> Queue:
         """The queue that a send names; any, where its number is negative."""
         config = admission.config
         most = max(config.read_queue_nums, config.write_queue_nums)
         if send.queue_id < 0 < config.write_queue_nums:
             send.queue_id = self._random.randrange(config.write_queue_nums)
         if not 0 <= send.queue_id < most:
-            return refuse(
+            raise Refused(
                 ResponseCode.INVALID_PARAMETER,
                 f"request queueId[{send.queue_id}] is illegal, topic {send.topic!r} has "
                 f"{config.write_queue_nums} queues to write to",
@@ -253,21 +241,18 @@ class Sends:
 
     def _take_batch(
         self, connection: Connection, batch: headers.Send, admission: Admission
-    ) -> Refusal | None:
+    ) -> None:
         """All members of a batch, or none: one place in one file, consecutive offsets."""
         if batch.topic.startswith(names.RETRY) or len(batch.topic) > names.LONGEST_TOPIC:
             why = f"batch request does not support retry group {batch.topic}"
-            return refuse(ResponseCode.MESSAGE_ILLEGAL, why)
-        refusal = self._refusal_of(batch)
-        if refusal is not None:
-            return refusal
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)
+        self._check(batch)
         queue = self._queue_of(batch, admission)
-        if isinstance(queue, Refusal):
-            return queue
         try:
             found = records.members(batch.body)
         except Malformed as error:
-            return refuse(ResponseCode.SYSTEM_ERROR, f"the batch cannot be read: {error}")
+            why = f"the batch cannot be read: {error}"
+            raise Refused(ResponseCode.SYSTEM_ERROR, why) from None
         members = []
         for flag, body, text in found:
             member = headers.Send(
@@ -281,16 +266,10 @@ class Sends:
                 body=body,
             )
             self._complete(member)
-            refusal = self._refusal_of(member)
-            if refusal is not None:
-                return refusal
+            self._check(member)
             members.append(member)
         cause = self._store.stage_batch(members, queue, connection.born_host, self._suffix)
         if cause is not None:
-            return self._refusal_for(cause)
+            raise self._refused(cause)
         waits = not batch.marks & records.NO_WAIT
         self._replies.batch(connection, batch, members, waits=waits)
-        return None
-
-    def _refuse(self, connection: Connection, send: headers.Send, refusal: Refusal) -> None:
-        self._replies.refuse(connection, send, refusal.code, refusal.remark)

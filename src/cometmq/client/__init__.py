@@ -10,7 +10,8 @@ from cometmq.client.errors import (
     NotRunning,
     SendFailed,
 )
-from cometmq.client.producer import Producer, Receipt
+from cometmq.client.producer import Producer
+from cometmq.client.receipt import Receipt
 from cometmq.client.received import ReceivedMessage
 
 __all__ = [

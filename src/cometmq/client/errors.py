@@ -1,11 +1,7 @@
 """What can go wrong for a client; texts say what was tried, where, how long, and what to do."""
 
-from typing import TYPE_CHECKING
-
+from cometmq.client.receipt import Receipt
 from cometmq.runtime import CometError
-
-if TYPE_CHECKING:
-    from cometmq.client.producer import Receipt
 
 
 class ClientError(CometError):
@@ -36,7 +32,7 @@ class SendFailed(ClientError):
 class NotConfirmed(ClientError):
     """The message is stored, but less surely than was asked for; `receipt` says where."""
 
-    def __init__(self, text: str, code: int, receipt: "Receipt") -> None:
+    def __init__(self, text: str, code: int, receipt: Receipt) -> None:
         super().__init__(text)
         self.code = code
         self.receipt = receipt

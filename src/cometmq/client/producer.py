@@ -8,6 +8,7 @@ from typing import Self
 
 from cometmq.client.allocation import MessageQueue
 from cometmq.client.errors import BrokerRefused, NoRoute, NotConfirmed, SendFailed
+from cometmq.client.receipt import Receipt
 from cometmq.client.routes import TEMPLATE, Route
 from cometmq.client.session import Session
 from cometmq.message import (
@@ -42,20 +43,6 @@ NOT_CONFIRMED: dict[int, str] = {
 }
 LATE = "the broker did not answer in time: give more with timeout_ms, or look at its load"
 BORROWED_QUEUES = 4
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """Where a message is; of a batch, where its first message is."""
-
-    message_id: str
-    """The id that the client made; it stays the same however often the message is sent."""
-    offset_message_id: str
-    """The id that says where the broker stored it; of a batch, all of them, parted by commas."""
-    topic: str
-    broker: str
-    queue_id: int
-    queue_offset: int
 
 
 @dataclass(frozen=True)

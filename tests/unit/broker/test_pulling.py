@@ -1,9 +1,11 @@
 """Pulls as a broker answers them: at once, held, by tag, and refused."""
 
 import asyncio
+import types
 
 import pytest
 
+from cometmq.broker.handlers.reading import view_message_by_id
 from cometmq.kernel import records
 from cometmq.protocol import (
     ConsumerData,
@@ -12,7 +14,10 @@ from cometmq.protocol import (
     PullAnswer,
     SubscriptionData,
     UpdateAndCreateSubscriptionGroup,
+    ViewMessageById,
 )
+from cometmq.serving import Wait
+from cometmq.store import Cold
 from tests.unit.broker.conftest import connect, pulling
 
 
@@ -216,3 +221,14 @@ def test_an_expression_that_names_no_tag_is_23(broker):
         assert "names no tag" in answer.remark
 
     broker(work)
+
+
+def test_a_record_that_the_disk_does_not_deliver_is_not_said_to_be_missing():
+    cold = Cold()
+    store = types.SimpleNamespace(message_at=lambda position: cold)
+    waits = view_message_by_id(store, ViewMessageById(0), 1_000)
+    assert isinstance(waits, Wait)
+    late = waits.then(waits.until_ms)
+    assert (late.code, late.remark) == (2, "the disk did not deliver in time, ask again")
+    cold.end(b"record", None)
+    assert waits.then(1_001).body == b"record"
