@@ -116,6 +116,7 @@ Values = tuple[int, int, int, int, str, str | None, dict[str, str]]
 
 
 class _JsonHeader(Body, frozen=True):
+    refers = False  # its fields have any names and values
     code: Int = 0
     opaque: Int = 0
     flag: Int = 0

@@ -20,7 +20,7 @@ class Key(tuple[tuple[str, Any], ...]):
     """An object that is the key of a map: its members sorted by name, hashable."""
 
 
-def loads(data: bytes | str) -> Any:
+def loads(data: bytes | str, *, refers: bool = True) -> Any:
     """Read one value in the dialect; strict JSON, its usual case, takes the short way."""
     try:
         text = data if isinstance(data, str) else str(data, "utf-8-sig")
@@ -32,7 +32,7 @@ def loads(data: bytes | str) -> Any:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
         value = _Reader(text).document()
-    return _References(value).resolved(value) if "$ref" in text else value
+    return _References(value).resolved(value) if refers and "$ref" in text else value
 
 
 # A string runs to its end or to that of the text, so that no text takes more than one pass.

@@ -7,7 +7,7 @@ same types, as leniently as the original does it.
 
 import functools
 import re
-from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -21,16 +21,19 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
 class Body(msgspec.Struct, frozen=True, rename="camel"):
     """A JSON body: unknown members are ignored, missing ones and nulls are their default."""
 
+    refers: ClassVar[bool] = True
+    """Whether `{"$ref": path}` in it stands for something else."""
+
     @classmethod
     def read(cls, data: bytes) -> Self:
         """Decode, or raise BadBody with what was expected."""
         decoder = _decoder(cls)
-        if decoder is not None and b"$ref" not in data:
+        if decoder is not None and not (cls.refers and b"$ref" in data):
             try:
                 return decoder.decode(data)  # type: ignore[no-any-return]
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 pass  # not as strict as that
-        return cls.fit(fastjson.loads(data))
+        return cls.fit(fastjson.loads(data, refers=cls.refers))
 
     @classmethod
     def fit(cls, value: Any) -> Self:
