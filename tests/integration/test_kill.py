@@ -41,6 +41,7 @@ async def load_and_kill(node: NodeUp, acknowledged: set[bytes], round_: int) -> 
     await asyncio.wait_for(enough.wait(), 60)
     node.process.kill()
     await loading
+    assert (node.data / "abort").exists()
 
 
 async def read_all(namesrv: str, wanted: set[bytes], group: str) -> Counter[bytes]:

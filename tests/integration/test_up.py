@@ -52,11 +52,12 @@ def test_a_message_goes_from_send_to_receive_and_both_end(tmp_path):
         assert node.process.stop() == 0
 
 
+@pytest.mark.spec("STO-41")
 @pytest.mark.parametrize("stop", ["interrupt", "terminate"])
 def test_it_stops_cleanly_and_what_it_had_is_there_again(tmp_path, stop):
     node = start_node(tmp_path / "data")
     command("send", "-n", node.namesrv, "orders", "kept", cwd=tmp_path)
-    assert (tmp_path / "data" / "abort").exists()
+    assert (tmp_path / "data" / "abort").read_text() == str(node.process.pid)
     assert (interrupt(node.process) if stop == "interrupt" else node.process.stop()) == 0
     assert not (tmp_path / "data" / "abort").exists()
     again = node.restart()
@@ -91,12 +92,13 @@ def test_a_port_in_use_is_one_sentence(tmp_path):
             assert option in said
 
 
+@pytest.mark.spec("STO-42")
 def test_a_directory_in_use_is_one_sentence(tmp_path):
     node = start_node(tmp_path / "data")
     try:
         said = refused("--data", tmp_path / "data", *ports(), cwd=tmp_path)
         assert str(tmp_path / "data") in said
-        assert "another process" in said
+        assert "Lock failed,MQ already started" in said
     finally:
         node.process.stop()
 

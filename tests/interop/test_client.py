@@ -151,6 +151,7 @@ def test_a_chosen_queue_keeps_its_order_and_one_way_needs_no_answer(
     run(main)
 
 
+@pytest.mark.spec("PR54")
 def test_an_answer_that_is_lost_is_a_second_try_with_the_same_id(
     served: Served, topic: str
 ) -> None:
@@ -177,6 +178,7 @@ def test_an_answer_that_is_lost_is_a_second_try_with_the_same_id(
     run(main)
 
 
+@pytest.mark.spec("PR21")
 def test_the_deadline_is_one_for_all_tries(served: Served, topic: str) -> None:
     async def main() -> None:
         await prepare(served.namesrv, topic)
@@ -197,14 +199,19 @@ def test_the_deadline_is_one_for_all_tries(served: Served, topic: str) -> None:
     run(main)
 
 
+@pytest.mark.spec("PR21", "PR24")
 def test_a_broker_that_is_away_is_said_with_its_address(served: Served, topic: str) -> None:
     async def main() -> None:
         await prepare(served.namesrv, topic)
         network = FaultyNetwork()
         network.refused.append(served.broker)
         async with Producer(served.namesrv, group="shop", network=network) as producer:
-            with pytest.raises(SendFailed, match=r"Send \[3\] times.*is the server running"):
+            with pytest.raises(SendFailed) as failed:
                 await producer.send(Message(topic, b"lost"))
+        text = str(failed.value)
+        assert text.startswith("Send [3] times, still failed, cost [")
+        for part in (f"Topic: {topic}", "BrokersSent: [broker-a", "is the server running"):
+            assert part in text
 
     run(main)
 

@@ -18,6 +18,7 @@ from tests.interop.test_client import run
 from tests.processes import start_broker, start_node
 
 
+@pytest.mark.spec("PR35")
 def test_python_and_java_exchange_messages(peer: Peer, served: Served, tmp_path: Path) -> None:
     with JavaProducer(peer, tmp_path / "p", served.namesrv, "shop") as producer:
         for number in range(10):

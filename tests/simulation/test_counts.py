@@ -33,6 +33,7 @@ SUSPEND, SUBSCRIPTION = 2, 4
 LARGE_STORE = Path(__file__).parent / "large_store.py"
 
 
+@pytest.mark.spec("STO-21")
 def test_with_256_sends_in_flight_a_sync_covers_20_messages_and_more(
     say: Callable[[str], None],
 ) -> None:

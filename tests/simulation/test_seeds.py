@@ -34,6 +34,7 @@ def told(results: Sequence[Result], say: Say) -> None:
         assert all(points[point] for point in POINTS), points
 
 
+@pytest.mark.spec("STO-15", "STO-22", "STO-45", "STO-50")
 @pytest.mark.timeout(3600)
 def test_no_seed_loses_what_was_promised(soak: bool, say: Say) -> None:
     told(in_processes(many(300, soak=soak, soaked=5000)), say)

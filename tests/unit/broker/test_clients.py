@@ -85,6 +85,7 @@ def test_a_member_that_says_goodbye_is_gone(broker):
     broker(work)
 
 
+@pytest.mark.spec("C34")
 def test_a_silent_member_is_gone_after_two_minutes(broker):
     async def work(one):
         two = await connect(one.node)
@@ -96,6 +97,7 @@ def test_a_silent_member_is_gone_after_two_minutes(broker):
             await asyncio.sleep(10)
         assert await members(one) == ["one"]
         assert not two.channel.usable
+        assert len(one.heard) == 2  # of its own coming, and of the other's going
 
     broker(work)
 
@@ -152,6 +154,7 @@ def test_offsets_are_kept_and_may_go_back(broker):
     broker(work)
 
 
+@pytest.mark.spec("C31")
 def test_a_new_group_of_a_young_topic_begins_at_0(broker):
     async def work(asker):
         await asker.send()

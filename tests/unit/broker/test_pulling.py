@@ -32,6 +32,7 @@ async def fill(asker, count, tag=lambda n: "", topic="T"):
     await asker.stored(topic)  # and visible
 
 
+@pytest.mark.spec("C1")
 def test_at_most_32_messages_come_at_once_and_the_next_offset_follows_them(broker):
     async def work(asker):
         await fill(asker, 100)
@@ -44,6 +45,7 @@ def test_at_most_32_messages_come_at_once_and_the_next_offset_follows_them(broke
     broker(work)
 
 
+@pytest.mark.spec("C9")
 def test_a_tag_is_found_by_its_hash_and_progress_goes_over_the_others(broker):
     async def work(asker):
         await fill(asker, 100, tag=lambda n: "even" if n % 2 == 0 else "odd")
@@ -58,6 +60,7 @@ def test_a_tag_is_found_by_its_hash_and_progress_goes_over_the_others(broker):
     broker(work)
 
 
+@pytest.mark.spec("C4", "C5")
 @pytest.mark.parametrize(
     ("offset", "code", "remark", "following"),
     [
@@ -76,6 +79,7 @@ def test_an_offset_beside_the_queue_is_told_where_to_go_on(broker, offset, code,
     broker(work)
 
 
+@pytest.mark.spec("C6")
 def test_a_queue_without_messages_is_19_at_0_and_21_elsewhere(broker):
     async def work(asker):
         await fill(asker, 1)
@@ -132,6 +136,7 @@ def test_without_the_bit_the_subscription_is_that_of_the_heartbeat(broker):
     broker(work)
 
 
+@pytest.mark.spec("C2", "STO-39")
 def test_a_held_pull_is_answered_when_its_message_comes(broker):
     async def work(asker):
         await fill(asker, 3)
@@ -148,6 +153,7 @@ def test_a_held_pull_is_answered_when_its_message_comes(broker):
     broker(work)
 
 
+@pytest.mark.spec("C3", "STO-39")
 def test_a_held_pull_ends_at_its_time(broker):
     async def work(asker):
         await fill(asker, 3)
@@ -155,11 +161,14 @@ def test_a_held_pull_ends_at_its_time(broker):
             began = now()
             answer = await asker.pull(offset=3, hold_ms=hold_ms)
             assert (answer.code, answer.remark) == (19, "OFFSET_OVERFLOW_ONE")
+            told = PullAnswer.read(answer.fields)
+            assert (told.next_begin_offset, told.min_offset, told.max_offset) == (3, 0, 3)
             assert now() - began == pytest.approx(hold_ms / 1000, abs=0.1)
 
     broker(work)
 
 
+@pytest.mark.spec("C10", "STO-39")
 def test_other_tags_end_a_held_pull_only_at_the_next_scan_and_with_their_offset(broker):
     async def work(asker):
         await fill(asker, 1, tag=lambda n: "a")
@@ -176,6 +185,7 @@ def test_other_tags_end_a_held_pull_only_at_the_next_scan_and_with_their_offset(
     broker(work)
 
 
+@pytest.mark.spec("RN10")
 def test_all_pulls_held_on_a_queue_are_answered_by_one_message(broker):
     async def work(asker):
         await fill(asker, 1)
@@ -200,6 +210,7 @@ def test_a_pull_is_held_on_a_queue_that_has_no_message_yet(broker):
     broker(work)
 
 
+@pytest.mark.spec("RN2", "RN3")
 def test_both_pull_codes_and_both_lanes_answer_alike(broker):
     async def work(asker):
         await fill(asker, 3)

@@ -123,6 +123,7 @@ def test_what_cannot_be_stored_is_refused_with_its_code(broker, fields, code, te
     broker(work, store={"max_message_size": 4096})
 
 
+@pytest.mark.spec("STO-10", "STO-12")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -236,6 +237,7 @@ def test_a_batch_for_a_retry_topic_is_refused(broker):
     broker(work)
 
 
+@pytest.mark.spec("PR55")
 def test_sends_of_one_connection_are_stored_in_their_order(broker):
     async def work(asker):
         sends = [
@@ -293,6 +295,7 @@ def strip_times(record: bytes) -> bytes:
     return record[:52] + record[64:]  # the born port and the store time
 
 
+@pytest.mark.spec("RN57")
 def test_too_much_in_flight_is_answered_busy(broker):
     async def work(asker):
         await asker.send()

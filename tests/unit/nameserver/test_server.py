@@ -146,6 +146,7 @@ def test_a_code_that_nobody_serves_is_code_3_with_its_number():
     with_server(work)
 
 
+@pytest.mark.spec("RN13")
 def test_a_missing_field_is_named():
     async def work(ask, channel, server):
         command = Command(code=105)

@@ -136,6 +136,7 @@ def test_what_a_closed_connection_waits_for_is_dropped():
     with_driver(work)
 
 
+@pytest.mark.spec("RN57")
 @pytest.mark.parametrize(("limits", "taken"), [({}, 3), ({"waiting": 2}, 2)])
 def test_more_than_may_wait_are_told_to_come_later(limits, taken):
     async def work(channel, bell, table):

@@ -83,6 +83,7 @@ async def test_numbers_are_dense_and_records_move_on_to_the_next_file_whole() ->
     assert stage(store, "a", 0, b"next").queue_offset == 700
 
 
+@pytest.mark.spec("STO-9")
 @run
 async def test_a_batch_lies_side_by_side_in_one_file() -> None:
     store = await opened(ForgetfulDisk())
@@ -111,6 +112,7 @@ async def test_what_no_file_can_hold_is_refused_and_takes_no_number() -> None:
     assert stage(store, "a", 0, b"small").queue_offset == 0
 
 
+@pytest.mark.spec("STO-25")
 @run
 async def test_under_sync_flush_nothing_is_visible_before_it_is_synced() -> None:
     disk = ForgetfulDisk()
@@ -136,6 +138,7 @@ async def test_under_sync_flush_nothing_is_visible_before_it_is_synced() -> None
     assert "abort" in disk.names
 
 
+@pytest.mark.spec("STO-16")
 @run
 async def test_after_a_failed_write_its_turn_was_never_there() -> None:
     disk = ForgetfulDisk()
@@ -285,6 +288,7 @@ async def test_a_new_group_may_start_at_0_only_while_that_is_near() -> None:
     assert not store.starts_hot("a", 0)
 
 
+@pytest.mark.spec("STO-17")
 @run
 async def test_store_times_never_decrease_not_even_over_a_restart() -> None:
     disk = ForgetfulDisk()
