@@ -66,8 +66,12 @@ check: setup $(VENV)/spark.stamp
 	$(BIN)/lint-imports
 	$(MAKE) docs
 
+SOAK := COMETMQ_SEEDS=5000 COMETMQ_HOSTILE=100000 COMETMQ_KILLS=30
 soak: setup $(VENV)/spark.stamp
-	$(BIN)/python -m pytest --soak $(TESTS)
+	$(SOAK) $(BIN)/python -m pytest --soak --timeout 0 $(TESTS)
+	$(SOAK) COMETMQ_KERNEL=pure $(BIN)/python -m pytest --soak --timeout 0 tests/simulation tests/integration tests/interop
+	COMETMQ_PEER=5.5.0 $(BIN)/python -m pytest tests/interop/test_peer.py -k ours
+	COMETMQ_PEER=4.9.7 $(BIN)/python -m pytest tests/interop/test_client.py -k original
 
 bench: setup
 	$(BIN)/python -m bench.run
