@@ -45,7 +45,7 @@ class BrokerSettings:
         """The address that clients are told."""
         if self.broker_ip1:
             return self.broker_ip1
-        return own_address() if is_wildcard(self.bound) else self.bound
+        return own_address(self.bound) if is_wildcard(self.bound) else self.bound
 
     def checked(self) -> "BrokerSettings":
         """With addresses for names; BadSetting where clients could not reach what they are told."""
@@ -59,7 +59,8 @@ class BrokerSettings:
                 f"brokerIP1={self.broker_ip1} is no address of this machine: set bindAddress to "
                 "the address to listen on, and brokerIP1 stays what clients are told"
             )
-        covered = is_wildcard(known.bound) or known.bound == told
+        same_family = (":" in told) == (":" in known.bound)
+        covered = (is_wildcard(known.bound) and same_family) or known.bound == told
         if not covered and (is_own(told) or is_loopback(known.bound)):
             raise BadSetting(
                 f"brokerIP1={self.broker_ip1} is told to clients, but only {self.bound} is "

@@ -57,7 +57,8 @@ class Node:
         if self._name_server is None:
             return None
         address = self._name_server.address
-        return Address(own_address(), address.port) if is_wildcard(address.host) else address
+        host = own_address(address.host) if is_wildcard(address.host) else address.host
+        return Address(host, address.port)
 
     @property
     def namesrv(self) -> str:

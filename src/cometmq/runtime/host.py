@@ -46,20 +46,23 @@ def is_own(host: str) -> bool:
     return False
 
 
-def own_address() -> str:
-    """The first address of this machine that others can reach; loopback where there is none."""
-    # Connecting a datagram socket sends nothing: the system only chooses the way out, and with
-    # it the address. The target is one that is set aside for documents (RFC 5737, RFC 3849).
-    for family, target in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect((target, 9))
-                host = str(probe.getsockname()[0])
-        except OSError:
-            continue
-        if not is_loopback(host) and not is_wildcard(host):
-            return host
-    for *_, where in socket.getaddrinfo(socket.gethostname(), 0, type=socket.SOCK_STREAM):
-        if not is_loopback(str(where[0])):
-            return str(where[0])
-    return "127.0.0.1"
+def own_address(wildcard: str = "0.0.0.0") -> str:
+    """The first address by which others reach a server of this machine that is bound to this
+    wildcard; loopback where there is none. `::` takes no IPv4 here, and 0.0.0.0 never IPv6."""
+    v6 = ":" in wildcard
+    family = socket.AF_INET6 if v6 else socket.AF_INET
+    try:
+        # Connecting a datagram socket sends nothing: the system only chooses the way out, and
+        # with it the address. The target is set aside for documents (RFC 5737, RFC 3849).
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(("2001:db8::1" if v6 else "192.0.2.1", 9))
+            found = [str(probe.getsockname()[0])]
+    except OSError:
+        found = []
+    try:
+        named = socket.getaddrinfo(socket.gethostname(), 0, family, socket.SOCK_STREAM)
+        found += [str(where[0]) for *_, where in named]
+    except OSError:
+        pass  # a machine need not know its own name
+    others = (one for one in found if not is_loopback(one) and not is_wildcard(one))
+    return next(others, "::1" if v6 else "127.0.0.1")
