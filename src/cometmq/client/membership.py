@@ -75,16 +75,16 @@ class Membership:
     async def _pass(self) -> bool:
         """One look at all topics; whether everything came out as it should."""
         balanced = True
-        known = list(self._session.routes.brokers())
+        routes = self._session.routes
+        known = list(routes.brokers())
+        look_up, self._refresh = (routes.refresh if self._refresh else routes.find), False
         for topic in self._topics:
             try:
-                routes = self._session.routes
-                await (routes.refresh(topic) if self._refresh else routes.find(topic))
+                await look_up(topic)
             except CometError as error:
                 balanced = False
                 if not topic.startswith(RETRY):
                     log.info("topic %s: %s", topic, error)
-        self._refresh = False
         # A broker that has not heard of us would leave us out of the list of members.
         news = [one for one in self._session.routes.brokers() if one not in known]
         if news:
