@@ -45,15 +45,17 @@ async def load_and_kill(node: NodeUp, acknowledged: set[bytes], round_: int) -> 
 
 
 async def read_all(namesrv: str, wanted: set[bytes], group: str) -> Counter[bytes]:
-    found = Counter[bytes]()
+    found, missing = Counter[bytes](), set(wanted)
     async with asyncio.timeout(60):
         async with Consumer(
             namesrv, group=group, subscribe={"load": "*"}, start="earliest"
         ) as consumer:
             async for message in consumer:
-                found[message.body.rstrip()] += 1
-                if wanted <= set(found):
-                    return found
+                body = message.body.rstrip()
+                found[body] += 1
+                missing.discard(body)
+                if not missing:
+                    break
     return found
 
 
