@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cometmq.client import NoRoute
-from cometmq.client.pool import Pool
 from cometmq.client.routes import Routes
 from cometmq.kernel.pure.records import size_of
 from cometmq.message import batches, properties
-from cometmq.net import Address, Channel, LocalNetwork
+from cometmq.net import Address, Channel, LocalNetwork, Pool
 from cometmq.protocol import (
     Command,
     RequestCode,
@@ -187,7 +186,7 @@ async def send_all(
 
 async def _broker_of(namesrv: str, topic: str) -> str:
     """The broker's name, once the name server knows the topic: the original tells it later."""
-    pool = Pool(None, lambda command: None, lambda address: None)
+    pool = Pool()
     routes = Routes(namesrv, pool, fresh())
     try:
         async with asyncio.timeout(30):

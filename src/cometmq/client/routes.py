@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from cometmq.client.allocation import MessageQueue
 from cometmq.client.errors import BrokerRefused, ClientError, NoRoute
-from cometmq.client.pool import Pool
-from cometmq.net import Address
+from cometmq.net import Address, Pool
 from cometmq.protocol import GetRouteInfo, ResponseCode, TopicRouteData
 from cometmq.runtime import BadSetting, CometError
 

@@ -6,9 +6,8 @@ import random
 from collections.abc import Callable
 
 from cometmq.client.errors import NotRunning
-from cometmq.client.pool import ASK_S, Pool
 from cometmq.client.routes import Routes
-from cometmq.net import Address, Network
+from cometmq.net import Address, Network, Pool
 from cometmq.protocol import (
     Command,
     HeartBeat,
@@ -124,7 +123,7 @@ class Session:
 
         async def tell(address: Address) -> None:
             try:
-                await self.pool.ask(address, header, ASK_S, body)
+                await self.pool.ask(address, header, body=body)
             except CometError as error:
                 log.info("%s did not hear our %s: %s", address, type(header).__name__, error)
 

@@ -4,6 +4,7 @@ from cometmq.net.channel import Channel, ChannelClosed, NotConnected
 from cometmq.net.connection import Connection, Limits
 from cometmq.net.local import LocalNetwork
 from cometmq.net.network import Address, Listener, Network, Receiver, Transport
+from cometmq.net.pool import Pool
 from cometmq.net.server import Server
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "LocalNetwork",
     "Network",
     "NotConnected",
+    "Pool",
     "Receiver",
     "Server",
     "Transport",

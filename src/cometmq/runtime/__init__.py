@@ -6,6 +6,7 @@ from cometmq.runtime.host import own_address
 from cometmq.runtime.scope import Scope
 from cometmq.runtime.signal import Signal
 from cometmq.runtime.threads import LocalThreads, Threads
+from cometmq.runtime.timer import Timer
 
 __all__ = [
     "BadSetting",
@@ -16,5 +17,6 @@ __all__ = [
     "Signal",
     "Threads",
     "TimedOut",
+    "Timer",
     "own_address",
 ]

@@ -8,8 +8,8 @@ from typing import Self
 
 from cometmq.client import BrokerRefused, ClientError, NoRoute
 from cometmq.client.allocation import MessageQueue
-from cometmq.client.pool import Pool
 from cometmq.client.routes import MASTER, Routes
+from cometmq.net import Pool
 from cometmq.protocol import (
     Command,
     GetMaxOffset,
@@ -71,7 +71,7 @@ class Reading:
 
     def __init__(self, namesrv: str) -> None:
         # A broker asks nothing of a reader that it knows by no heartbeat.
-        self._pool = Pool(None, lambda command: None, lambda address: None)
+        self._pool = Pool()
         self._routes = Routes(namesrv, self._pool, fresh())
         self._scope = Scope()
 

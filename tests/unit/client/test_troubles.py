@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from cometmq.client import ClientError, NotRunning, SendFailed
+from cometmq.client import NotRunning, SendFailed
 from cometmq.message import Message
-from cometmq.net import Address
+from cometmq.net import Address, ChannelClosed
 from cometmq.testing import Node, SimulatedNetwork, simulate
 
 
@@ -187,7 +187,7 @@ def test_a_block_that_has_ended_says_so():
             pass
         with pytest.raises(NotRunning):
             await producer.send(Message("T", b"x"))
-        with pytest.raises(ClientError):
+        with pytest.raises(ChannelClosed):
             await producer._session.pool.ask(node.address, None)
 
     with_node(work)

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from cometmq.client.errors import NotRunning
-from cometmq.net import Address, Channel, LocalNetwork, Network, NotConnected
-from cometmq.net.channel import CONNECT_S, Asked
+from cometmq.net.channel import CONNECT_S, Asked, Channel, ChannelClosed, NotConnected
+from cometmq.net.local import LocalNetwork
+from cometmq.net.network import Address, Network
 from cometmq.protocol import Command, RequestHeader
 
 ASK_S = 3.0
@@ -13,10 +13,13 @@ ASK_S = 3.0
 
 
 class Pool:
-    """The connections of one client."""
+    """The connections of one client, or of a server that asks others."""
 
     def __init__(
-        self, network: Network | None, asked: Asked, opened: Callable[[Address], None]
+        self,
+        network: Network | None = None,
+        asked: Asked = lambda command: None,
+        opened: Callable[[Address], None] = lambda address: None,
     ) -> None:
         self._network = network or LocalNetwork()
         self._asked = asked
@@ -77,7 +80,7 @@ class Pool:
             self._opened(address)
         if self._closed:
             self.close()
-            raise NotRunning(f"connect to {address} failed: the client's block has ended")
+            raise ChannelClosed(f"connect to {address} failed: the client's block has ended")
 
     def close(self) -> None:
         """Ends all connections, for good; who still waits for an answer gets ChannelClosed."""
