@@ -4,22 +4,19 @@ What a send means stands here once: `admit` decides by topic, its answer is kept
 changes; what depends on the single message is one mask, and the few questions behind it.
 """
 
-import logging
 import random
 from dataclasses import dataclass
 
-from cometmq.broker.groups import Groups
-from cometmq.broker.replying import EXTRA, Replies
+from cometmq.broker.replying import EXTRA, Replies, refuse
 from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
+from cometmq.broker.tables import Groups, Topics
 from cometmq.kernel import Malformed, headers, records
 from cometmq.message import UniqueIds, names, properties
 from cometmq.net import Connection
 from cometmq.protocol import ResponseCode, TopicConfig
-from cometmq.runtime import Clock, CometError
+from cometmq.runtime import Clock
+from cometmq.serving import Refused
 from cometmq.store import Cause, Queue, Store
-
-log = logging.getLogger("cometmq.broker")
 
 FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
@@ -39,14 +36,6 @@ HOSTS = (20, 20)
 BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
 
 
-class Refused(CometError):
-    """A send that is not taken: its answer is this code and this text."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.code: int = code
-
-
 @dataclass(frozen=True, slots=True)
 class Admission:
     """A topic that may be sent to: all that does not depend on the single message."""
@@ -58,43 +47,37 @@ class Admission:
     sys_flag: int
 
 
+@dataclass(eq=False)
 class Sends:
     """Takes sends of both lanes: the kernel's, and those of the generic codec."""
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        store: Store,
-        topics: Topics,
-        groups: Groups,
-        replies: Replies,
-        clock: Clock,
-        chance: random.Random,
-    ) -> None:
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._replies = replies
-        self._random = chance
-        self._most_in_flight = settings.max_bytes_in_flight
-        self._largest_body = store.settings.max_message_size
-        cluster = settings.broker_cluster_name
+    settings: BrokerSettings
+    store: Store
+    topics: Topics
+    groups: Groups
+    replies: Replies
+    clock: Clock
+    chance: random.Random
+
+    def __post_init__(self) -> None:
+        self._most_in_flight = self.settings.max_bytes_in_flight
+        self._largest_body = self.store.settings.max_message_size
+        cluster = self.settings.broker_cluster_name
         self._suffix = properties.encode({**EXTRA, "CLUSTER": cluster})
         self._longest_properties = properties.LONGEST - 1 - len(self._suffix)
-        self._clock = clock
-        self._ids = UniqueIds(settings.registered, chance.getrandbits(16), chance)
+        self._ids = UniqueIds(self.settings.registered, self.chance.getrandbits(16), self.chance)
         self._admissions: dict[str, Admission] = {}
         self._until_saved: dict[Connection, list[headers.Send]] = {}
         self._bytes_held = 0
-        topics.changed.watch(lambda _: self._admissions.clear())
-        topics.saves.watch(lambda _: self._topics_saved())
+        self.topics.changed.watch(lambda _: self._admissions.clear())
+        self.topics.saves.watch(lambda _: self._topics_saved())
 
     def take(self, connection: Connection, sends: list[headers.Send]) -> None:
         """Stages what may be sent and refuses the rest; the replies follow by their watermarks."""
         if connection in self._until_saved:
             self._hold(connection, sends)  # a connection's order is kept
             return
-        admissions, saved = self._admissions, self._topics.saved
+        admissions, saved = self._admissions, self.topics.saved
         staged: list[headers.Send] = []
         for send in sends:
             try:
@@ -108,34 +91,34 @@ class Sends:
                     staged.append(send)
                 else:
                     # Replies stand in the order of the log: those before go first.
-                    self._replies.when_synced(connection, staged)
+                    self.replies.when_safe(connection, staged)
                     staged = []
                     self._take_aside(connection, send, admission)
             except Refused as refusal:
-                self._replies.refuse(connection, send, refusal.code, str(refusal))
-        self._replies.when_synced(connection, staged)
+                refuse(connection, send, refusal.code, str(refusal))
+        self.replies.when_safe(connection, staged)
 
     def _hold(self, connection: Connection, sends: list[headers.Send]) -> None:
         """Keeps sends until their topic is on disk; if its save has failed, there is another."""
         held = self._until_saved.setdefault(connection, [])
         for send in sends:
-            if self._bytes_held + self._replies.bytes_in_flight > self._most_in_flight:
-                self._replies.refuse(connection, send, ResponseCode.SYSTEM_BUSY, BUSY)
+            if self._bytes_held + self.replies.bytes_in_flight > self._most_in_flight:
+                refuse(connection, send, ResponseCode.SYSTEM_BUSY, BUSY)
             else:
                 held.append(send)
                 lengths = len(send.topic), len(send.body), len(send.properties)
                 self._bytes_held += records.size_of(*lengths, *HOSTS)
-        self._topics.save()
+        self.topics.save()
 
     def _topics_saved(self) -> None:
         held, self._until_saved, self._bytes_held = self._until_saved, {}, 0
         for connection, sends in held.items():
-            if self._topics.failure is None:
+            failure = self.topics.failure
+            if failure is None:
                 self.take(connection, sends)
                 continue
-            code, why = ResponseCode.SERVICE_NOT_AVAILABLE, self._topics.failure
             for send in sends:
-                self._replies.refuse(connection, send, code, why)
+                refuse(connection, send, ResponseCode.SERVICE_NOT_AVAILABLE, failure)
 
     def admit(self, send: headers.Send) -> Admission:
         """What holds for every send to a topic, or Refused."""
@@ -145,31 +128,31 @@ class Sends:
         if not names.may_send_to(topic):
             why = f"Sending message to topic[{topic}] is forbidden."
             raise Refused(ResponseCode.NO_PERMISSION, why)
-        if topic.startswith(names.RETRY):
-            group = topic.removeprefix(names.RETRY)
-            if self._groups.find(group) is None:
-                why = f"subscription group not exist, {group}"
-                raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
-        config = self._topics.find(topic) or self._topics.make_for_send(
+        group = topic.removeprefix(names.RETRY)
+        if group != topic and self.groups.find(group) is None:
+            why = f"subscription group not exist, {group}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
+        config = self.topics.find(topic) or self.topics.make_for_send(
             topic, send.default_topic, send.default_topic_queues, unit=send.unit_mode
         )
         if config is None:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
         multi = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
-        admission = Admission(config, {}, self._topics.change_of(topic), multi)
+        admission = Admission(config, {}, self.topics.change_of(topic), multi)
         self._admissions[topic] = admission
         return admission
 
     def _take_aside(self, connection: Connection, send: headers.Send, admission: Admission) -> None:
         """A send that needs more than a look: another text, another queue, several messages."""
         if send.batch:
-            self._take_batch(connection, send, admission)
-            return
-        self._complete(send)
-        self._stage(connection, send, admission, self._queue_of(send, admission))
-        waits = not send.marks & records.NO_WAIT
-        (self._replies.when_synced if waits else self._replies.when_written)(connection, [send])
+            sends = self._stage_batch(connection, send, admission)
+        else:
+            sends = [send]
+            self._complete(send)
+            self._stage(connection, send, admission, self._queue_of(send, admission))
+        waits, batch = not send.marks & records.NO_WAIT, send if send.batch else None
+        self.replies.when_safe(connection, sends, waits=waits, batch=batch)
 
     def _complete(self, send: headers.Send) -> None:
         """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
@@ -178,7 +161,7 @@ class Sends:
         if not send.unique_key:
             text = send.properties
             end = b"" if not text or text.endswith(b"\x02") else b"\x02"
-            key = self._ids.make(self._clock.now_ms()).encode()
+            key = self._ids.make(self.clock.now_ms()).encode()
             send.rewrite(b"%s%sUNIQ_KEY\x01%s\x02" % (text, end, key))
 
     def _stage(
@@ -188,7 +171,7 @@ class Sends:
         self._check(send)
         if admission.sys_flag:
             send.sys_flag |= admission.sys_flag
-        cause = self._store.stage(send, queue, connection.born_host, self._suffix)
+        cause = self.store.stage(send, queue, connection.born_host, self._suffix)
         if cause is not None:
             raise self._refused(cause)
 
@@ -200,21 +183,20 @@ class Sends:
                 "delayed and timer messages, transactions and inner batches are not built yet: "
                 "this broker does not store them as something else",
             )
-        if not 0 < len(send.body) <= self._largest_body:
-            raise self._refused(Cause.TOO_LARGE)
-        if len(send.properties) > self._longest_properties:
+        fits = 0 < len(send.body) <= self._largest_body
+        if not fits or len(send.properties) > self._longest_properties:
             raise self._refused(Cause.TOO_LARGE)
         if 0 <= send.max_reconsume_times < send.reconsume_times:
             raise Refused(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"tried {send.reconsume_times} times: dead letters are not built yet",
             )
-        if self._replies.bytes_in_flight > self._most_in_flight:
+        if self.replies.bytes_in_flight > self._most_in_flight:
             raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
 
     def _refused(self, cause: Cause) -> Refused:
         if cause is not Cause.TOO_LARGE:
-            return Refused(cause.code, self._store.why(cause))
+            return Refused(cause.code, self.store.why(cause))
         return Refused(
             ResponseCode.MESSAGE_ILLEGAL,
             "the message is illegal, maybe msg body or properties length not matched. "
@@ -226,22 +208,19 @@ class Sends:
         config = admission.config
         most = max(config.read_queue_nums, config.write_queue_nums)
         if send.queue_id < 0 < config.write_queue_nums:
-            send.queue_id = self._random.randrange(config.write_queue_nums)
+            send.queue_id = self.chance.randrange(config.write_queue_nums)
         if not 0 <= send.queue_id < most:
             raise Refused(
                 ResponseCode.INVALID_PARAMETER,
                 f"request queueId[{send.queue_id}] is illegal, topic {send.topic!r} has "
                 f"{config.write_queue_nums} queues to write to",
             )
-        queue = admission.queues.get(send.queue_id)
-        if queue is None:
-            queue = self._store.queue(send.topic, send.queue_id)
-            admission.queues[send.queue_id] = queue
+        queue = admission.queues[send.queue_id] = self.store.queue(send.topic, send.queue_id)
         return queue
 
-    def _take_batch(
+    def _stage_batch(
         self, connection: Connection, batch: headers.Send, admission: Admission
-    ) -> None:
+    ) -> list[headers.Send]:
         """All members of a batch, or none: one place in one file, consecutive offsets."""
         if batch.topic.startswith(names.RETRY) or len(batch.topic) > names.LONGEST_TOPIC:
             why = f"batch request does not support retry group {batch.topic}"
@@ -268,8 +247,7 @@ class Sends:
             self._complete(member)
             self._check(member)
             members.append(member)
-        cause = self._store.stage_batch(members, queue, connection.born_host, self._suffix)
+        cause = self.store.stage_batch(members, queue, connection.born_host, self._suffix)
         if cause is not None:
             raise self._refused(cause)
-        waits = not batch.marks & records.NO_WAIT
-        self._replies.batch(connection, batch, members, waits=waits)
+        return members

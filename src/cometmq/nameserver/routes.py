@@ -1,20 +1,20 @@
 """Routes: which brokers are alive and which topics they have; no I/O, the time is handed in."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
+from cometmq.net import Connection
 from cometmq.protocol import (
     BrokerData,
     ClusterInfo,
     DataVersion,
     QueueData,
     RegisterBroker,
+    RegisterBrokerAnswer,
     RegisterBrokerBody,
+    ResponseCode,
     TopicRouteData,
 )
-
-C = TypeVar("C", bound=Hashable)
+from cometmq.serving import Refused
 
 EXPIRES_MS = 120_000
 """A broker that is silent for so long is gone, unless it asked for another time (01 17.3)."""
@@ -24,17 +24,13 @@ MASTER = 0
 
 
 @dataclass
-class _Live(Generic[C]):
-    """A broker address that is registered."""
+class _Live:
+    """A broker address that is registered, and what it said when it last did so."""
 
-    cluster: str
-    name: str
-    id: int
-    seen_ms: int
-    expires_ms: int
+    told: RegisterBroker
     version: DataVersion
-    connection: C
-    ha_address: str
+    connection: Connection
+    seen_ms: int
 
 
 @dataclass
@@ -46,30 +42,19 @@ class _Broker:
     acting_master: bool = False
 
 
-@dataclass(frozen=True)
-class Registered:
-    """What a broker is told when it has registered: a slave learns its master."""
-
-    master_address: str | None = None
-    ha_address: str | None = None
-
-
-class NotRegistered(ValueError):
-    """The registration cannot be taken; the text is an interface string of the original."""
-
-
-class Routes(Generic[C]):
+class Routes:
     """Registrations in, routes out; all in memory, as brokers tell it again (spec 01 17.1)."""
 
     def __init__(self) -> None:
         self._brokers: dict[str, _Broker] = {}
-        self._live: dict[str, _Live[C]] = {}
+        self._live: dict[str, _Live] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
+        self._attended: dict[Connection, None] = {}
 
     def register(
-        self, ask: RegisterBroker, body: RegisterBrokerBody, connection: C, now_ms: int
-    ) -> Registered:
-        """Takes a broker's word for what it has."""
+        self, ask: RegisterBroker, body: RegisterBrokerBody, connection: Connection, now_ms: int
+    ) -> RegisterBrokerAnswer:
+        """Takes a broker's word for what it has; a slave is told its master."""
         wrapper = body.topic_config_serialize_wrapper
         topics = wrapper.topic_config_table
         version = wrapper.data_version
@@ -77,11 +62,11 @@ class Routes(Generic[C]):
         before = known.addresses.get(ask.broker_id) if known is not None else None
         if before is None and len(topics) == 1:
             # One topic alone is the increment to a registration that we never got.
-            raise NotRegistered("register broker failed")
+            raise Refused(ResponseCode.SYSTEM_ERROR, "register broker failed")
         other = self._live.get(before) if before not in (None, ask.broker_addr) else None
         if other is not None and other.version.state_version > version.state_version:
             self._live.pop(ask.broker_addr, None)  # a master that was replaced
-            return Registered()
+            return RegisterBrokerAnswer()
         broker = self._brokers.setdefault(ask.broker_name, _Broker(ask.cluster_name))
         broker.cluster = ask.cluster_name
         broker.acting_master = bool(ask.enable_acting_master)
@@ -107,57 +92,60 @@ class Routes(Generic[C]):
                     topic_sys_flag=config.topic_sys_flag,
                     write_queue_nums=config.write_queue_nums,
                 )
-        self._live[ask.broker_addr] = _Live(
-            ask.cluster_name,
-            ask.broker_name,
-            ask.broker_id,
-            now_ms,
-            ask.heartbeat_timeout_millis or EXPIRES_MS,
-            version,
-            connection,
-            ask.ha_server_addr,
-        )
+        self._live[ask.broker_addr] = _Live(ask, version, connection, now_ms)
         master = self._live.get(broker.addresses.get(MASTER, ""))
         if ask.broker_id == MASTER or master is None:
-            return Registered()
-        return Registered(broker.addresses[MASTER], master.ha_address)
+            return RegisterBrokerAnswer()
+        return RegisterBrokerAnswer(master.told.ha_server_addr, broker.addresses[MASTER])
 
     def unregister(self, address: str) -> None:
         """Forgets a broker's address, then its name, its topics' queues, its cluster."""
         live = self._live.pop(address, None)
         if live is None:
             return
-        broker = self._brokers[live.name]
-        if broker.addresses.get(live.id) == address:
-            del broker.addresses[live.id]
+        left, number = live.told.broker_name, live.told.broker_id
+        # Another address may have taken its place, and have been the last to leave.
+        broker = self._brokers.get(left, _Broker(live.told.cluster_name))
+        if broker.addresses.get(number) == address:
+            del broker.addresses[number]
         gone = not broker.addresses
         if gone:
-            del self._brokers[live.name]
+            self._brokers.pop(left, None)
         headless = broker.acting_master and MASTER not in broker.addresses
         for name in list(self._topics):
             queues = self._topics[name]
-            data = queues.get(live.name)
+            data = queues.get(left)
             if data is None:
                 continue
             if gone:
-                del queues[live.name]
+                del queues[left]
                 if not queues:
                     del self._topics[name]
             elif headless:
-                queues[live.name] = data.but(perm=data.perm & ~WRITE)
+                queues[left] = data.but(perm=data.perm & ~WRITE)
 
-    def connection_ended(self, connection: C) -> None:
+    def attend(self, connection: Connection) -> None:
+        """Forgets what was registered through a connection as soon as it ends."""
+        if connection not in self._attended:
+            self._attended[connection] = None
+            connection.ended.watch(lambda _: self.connection_ended(connection))
+
+    def connection_ended(self, connection: Connection) -> None:
         """Whoever registered through this connection is gone (a killed process closes it)."""
+        self._attended.pop(connection, None)
         for address in [a for a, live in self._live.items() if live.connection == connection]:
             self.unregister(address)
 
-    def expire(self, now_ms: int) -> list[C]:
+    def expire(self, now_ms: int) -> list[Connection]:
         """Forgets those who were silent too long; their connections are to be closed."""
-        late = [a for a, one in self._live.items() if one.seen_ms + one.expires_ms < now_ms]
-        connections = [self._live[address].connection for address in late]
+        late = {
+            address: live.connection
+            for address, live in self._live.items()
+            if live.seen_ms + (live.told.heartbeat_timeout_millis or EXPIRES_MS) < now_ms
+        }
         for address in late:
             self.unregister(address)
-        return connections
+        return list(late.values())
 
     def route(self, topic: str) -> TopicRouteData | None:
         """Where a topic is; None where no living broker has it."""

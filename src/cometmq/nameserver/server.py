@@ -1,14 +1,13 @@
 """The name server's assembly: routes, handlers, a port, and the scan for the silent."""
 
-import asyncio
 import logging
 from dataclasses import dataclass
 
 from cometmq.nameserver import handlers
-from cometmq.nameserver.handlers import Registry
+from cometmq.nameserver.routes import Routes
 from cometmq.net import Address, Limits, Network, Server
-from cometmq.runtime import Clock
-from cometmq.serving import Driver, Gate, HandlerTable
+from cometmq.runtime import Clock, Timer
+from cometmq.serving import Driver, Gate, handler_table
 
 log = logging.getLogger("cometmq.nameserver")
 
@@ -32,12 +31,12 @@ class NameServer:
         self._settings = settings
         self._network = network
         self._clock = Clock()
-        self.routes = Registry()
-        table = HandlerTable([handlers], [self.routes])
+        self.routes = Routes()
+        table = handler_table([handlers], [self.routes])
         gate = Gate(settings.bind_address, settings.admin_allowed_addresses)
         self._driver = Driver(table, gate, self._clock)
         self._server = Server(self._driver.took, limits)
-        self._scan: asyncio.TimerHandle | None = None
+        self._scan = Timer(self._expire)
 
     @property
     def address(self) -> Address:
@@ -55,13 +54,10 @@ class NameServer:
         for connection in self.routes.expire(self._clock.now_ms()):
             log.warning("broker at %s is silent; its routes are gone", connection.remote)
             connection.close()
-        self._scan = asyncio.get_running_loop().call_later(
-            self._settings.scan_not_active_broker_interval / 1000, self._expire
-        )
+        self._scan.start(self._settings.scan_not_active_broker_interval / 1000)
 
     def close(self) -> None:
         """Takes no more requests."""
-        if self._scan is not None:
-            self._scan.cancel()
+        self._scan.stop()
         self._driver.close()
         self._server.close()

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from cometmq.broker.handlers.reading import view_message_by_id
+from cometmq.broker.handlers.pulling import view_message_by_id
 from cometmq.kernel import records
 from cometmq.protocol import (
     ConsumerData,
@@ -16,7 +16,7 @@ from cometmq.protocol import (
     UpdateAndCreateSubscriptionGroup,
     ViewMessageById,
 )
-from cometmq.serving import Wait
+from cometmq.serving import Refused, Wait
 from cometmq.store import Cold
 from tests.unit.broker.conftest import connect, pulling
 
@@ -239,7 +239,8 @@ def test_a_record_that_the_disk_does_not_deliver_is_not_said_to_be_missing():
     store = types.SimpleNamespace(message_at=lambda position: cold)
     waits = view_message_by_id(store, ViewMessageById(0), 1_000)
     assert isinstance(waits, Wait)
-    late = waits.then(waits.until_ms)
-    assert (late.code, late.remark) == (2, "the disk did not deliver in time, ask again")
+    with pytest.raises(Refused, match="the disk did not deliver in time, ask again") as late:
+        waits.then(waits.until_ms)
+    assert late.value.code == 2
     cold.end(b"record", None)
     assert waits.then(1_001).body == b"record"

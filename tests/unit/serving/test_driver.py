@@ -21,12 +21,10 @@ from cometmq.serving import (
     Answer,
     Driver,
     Gate,
-    HandlerTable,
-    Request,
-    ServingLimits,
+    Refused,
     Wait,
+    handler_table,
     handles,
-    refuse,
 )
 from cometmq.testing import SimulatedNetwork, simulate
 
@@ -60,15 +58,15 @@ def fail(ask: GetMinOffset):
 
 
 @handles(HeartBeat, needs=OPEN, largest_body=10)
-def echo(ask: HeartBeat, request: Request):
+def echo(ask: HeartBeat, request: Command):
     """Gives the body back."""
-    return Answer(body=request.body, extra={"length": str(len(request.body))})
+    return Answer(body=request.body)
 
 
 @handles(QueryConsumerOffset, needs=OPEN)
 def say_no(ask: QueryConsumerOffset):
     """Refuses."""
-    return refuse(22, "no")
+    raise Refused(22, "no")
 
 
 def with_driver(work, **limits):
@@ -78,8 +76,8 @@ def with_driver(work, **limits):
         module = types.ModuleType("handlers")
         for one in (wait_for_the_bell, fail, echo, say_no):
             setattr(module, one.__name__, one)
-        table = HandlerTable([module], [bell])
-        driver = Driver(table, Gate("127.0.0.1"), Clock(), ServingLimits(**limits))
+        table = handler_table([module], [bell])
+        driver = Driver(table, Gate("127.0.0.1"), Clock(), **limits)
         server = Server(driver.took, Limits())
         await server.start(network.machine(), "127.0.0.1", 1)
         channel = await Channel.open(network.machine(), server.address, lambda asked: None)
@@ -104,7 +102,7 @@ def test_a_handler_waits_again_and_answers_on_the_state_of_then():
             await asyncio.sleep(1)
             bell.rings.fire(None)
         assert OffsetAnswer.read((await answer).fields).offset == 3
-        assert table.find(30).waiting == 0
+        assert table[30].waiting == 0
         assert not bell.rings
 
     with_driver(work)
@@ -126,10 +124,10 @@ def test_what_a_closed_connection_waits_for_is_dropped():
     async def work(channel, bell, table):
         answer = asyncio.ensure_future(ask(channel))
         await asyncio.sleep(1)
-        assert table.find(30).waiting == 1
+        assert table[30].waiting == 1
         channel.close()
         await asyncio.sleep(1)
-        assert table.find(30).waiting == 0
+        assert table[30].waiting == 0
         assert not bell.rings
         answer.cancel()
 
@@ -137,7 +135,7 @@ def test_what_a_closed_connection_waits_for_is_dropped():
 
 
 @pytest.mark.spec("RN57")
-@pytest.mark.parametrize(("limits", "taken"), [({}, 3), ({"waiting": 2}, 2)])
+@pytest.mark.parametrize(("limits", "taken"), [({}, 3), ({"most_waiting": 2}, 2)])
 def test_more_than_may_wait_are_told_to_come_later(limits, taken):
     async def work(channel, bell, table):
         bell.looked = -1000

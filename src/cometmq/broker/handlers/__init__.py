@@ -2,6 +2,6 @@
 
 from types import ModuleType
 
-from cometmq.broker.handlers import clients, groups, offsets, pulling, reading, sending, topics
+from cometmq.broker.handlers import clients, offsets, operating, pulling, sending
 
-MODULES: tuple[ModuleType, ...] = (sending, pulling, offsets, clients, topics, groups, reading)
+MODULES: tuple[ModuleType, ...] = (sending, pulling, offsets, clients, operating)

@@ -1,8 +1,6 @@
 """How far a group has come, and from where to where a queue goes."""
 
-from cometmq.broker.groups import Groups
-from cometmq.broker.offsets import Offsets
-from cometmq.broker.topics import Topics
+from cometmq.broker.tables import Groups, Offsets, Topics
 from cometmq.protocol import (
     GetMaxOffset,
     GetMinOffset,
@@ -11,7 +9,7 @@ from cometmq.protocol import (
     ResponseCode,
     UpdateConsumerOffset,
 )
-from cometmq.serving import Answer, Outcome, Sub, handles, refuse
+from cometmq.serving import Answer, Outcome, Refused, Sub, handles
 from cometmq.store import Store
 
 
@@ -29,7 +27,7 @@ def query_consumer_offset(offsets: Offsets, store: Store, ask: QueryConsumerOffs
         return OffsetAnswer(0)
     else:
         why = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
-    return refuse(ResponseCode.QUERY_NOT_FOUND, why)
+    raise Refused(ResponseCode.QUERY_NOT_FOUND, why)
 
 
 @handles(UpdateConsumerOffset, needs=Sub.group("consumer_group"))
@@ -39,9 +37,9 @@ def update_consumer_offset(
     """This group has consumed this queue up to here."""
     if not groups.known(ask.consumer_group):
         why = f"Group {ask.consumer_group} not exist!"
-        return refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
     if topics.find(ask.topic) is None:
-        return refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {ask.topic} not exist!")
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {ask.topic} not exist!")
     offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
     return Answer()
 

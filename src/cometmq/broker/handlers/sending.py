@@ -2,42 +2,42 @@
 
 from cometmq.broker.sending import Sends
 from cometmq.kernel import headers
-from cometmq.protocol import SendMessage, SendMessageV2
-from cometmq.serving import Elsewhere, Outcome, Pub, Request, handles
+from cometmq.net import Connection
+from cometmq.protocol import Command, RequestHeader, SendMessage, SendMessageV2
+from cometmq.serving import Outcome, Pub, handles
 
 LARGEST = 16 << 20
 """What a frame can carry; a body beyond the setting for messages is refused with its own code."""
 
+SHARED = [one.attribute for one in SendMessage.table if one not in RequestHeader.table]
+"""What the header says of the message; the kernel has the same names for it."""
+
 
 @handles(SendMessage, needs=Pub.topic("topic"), largest_body=LARGEST)
-def send_message(sends: Sends, ask: SendMessage, request: Request) -> Outcome:
+def send_message(
+    sends: Sends, ask: SendMessage, request: Command, connection: Connection
+) -> Outcome:
     """Store this message, or these."""
+    given = {name: getattr(ask, name) for name in SHARED}
+    given["properties"] = (ask.properties or "").encode("utf-8", "replace")
+    if ask.max_reconsume_times is None:
+        del given["max_reconsume_times"]
     send = headers.Send(
         code=request.code,
         codec=request.codec,
         opaque=request.opaque,
-        flag=2 if request.oneway else 0,
+        flag=request.flag,
         version=request.version,
-        group=ask.group,
-        topic=ask.topic,
-        default_topic=ask.default_topic,
-        default_topic_queues=ask.default_topic_queues,
-        queue_id=ask.queue_id,
-        sys_flag=ask.sys_flag,
-        born_ms=ask.born_ms,
-        message_flag=ask.message_flag,
-        properties=(ask.properties or "").encode("utf-8", "replace"),
-        reconsume_times=ask.reconsume_times,
-        unit_mode=ask.unit_mode,
-        max_reconsume_times=-1 if ask.max_reconsume_times is None else ask.max_reconsume_times,
-        batch=ask.batch,
         body=request.body,
+        **given,
     )
-    sends.take(request.connection, [send])
-    return Elsewhere()
+    sends.take(connection, [send])
+    return None
 
 
 @handles(SendMessageV2, needs=Pub.topic("topic"), largest_body=LARGEST)
-def send_message_v2(sends: Sends, ask: SendMessageV2, request: Request) -> Outcome:
+def send_message_v2(
+    sends: Sends, ask: SendMessageV2, request: Command, connection: Connection
+) -> Outcome:
     """The same, in short names."""
-    return send_message(sends, ask, request)
+    return send_message(sends, ask, request, connection)

@@ -1,0 +1,180 @@
+"""Handlers: what one declares, is given and may return, and the table of those of a server."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from cometmq.net import Connection
+from cometmq.protocol import HEADERS, Command, RequestHeader, ResponseCode, ResponseHeader
+from cometmq.runtime import CometError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SMALL = 64 << 10
+"""A body that lists a few names. What may be larger says so itself."""
+
+MANY = 10_000
+"""Requests of one code that may wait at a time, as the original's smaller queues have it."""
+
+
+class Refused(CometError):
+    """The answer is no: what was looked for, and what to do."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code: int = code
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with more than a header: a body, another code, a remark."""
+
+    header: ResponseHeader | None = None
+    body: bytes = b""
+    code: int = ResponseCode.SUCCESS
+    remark: str | None = None
+
+
+class On(Protocol):
+    """Something that may come: a watermark, a queue's next message, a cold read."""
+
+    def watch(self, tell: Callable[[object], None]) -> Callable[[], None]:
+        """Calls `tell` when it comes, later and perhaps more than once; the result ends that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """No answer yet: when `on` comes or `until_ms` passes, `then` decides on the state of then.
+
+    `then` is given the time. It may wait again, with its deadline unchanged; once that has
+    passed it must answer.
+    """
+
+    on: On
+    until_ms: int
+    then: Callable[[int], "Outcome"]
+
+
+Outcome: TypeAlias = ResponseHeader | Answer | Wait | None
+"""None: whoever took the request in answers it, as a send by its watermark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What a request needs to be allowed, and the header field that names the resource."""
+
+    kind: Literal["open", "pub", "sub", "admin"]
+    resource: Literal["topic", "group", None] = None
+    field: str | None = None
+
+
+OPEN = Permission("open")
+ADMIN = Permission("admin")
+
+
+class Pub:
+    """The right to send: to the topic, or as the group, that a field of the header names."""
+
+    topic = staticmethod(partial(Permission, "pub", "topic"))
+    group = staticmethod(partial(Permission, "pub", "group"))
+
+
+class Sub:
+    """The right to consume, likewise."""
+
+    topic = staticmethod(partial(Permission, "sub", "topic"))
+    group = staticmethod(partial(Permission, "sub", "group"))
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """All that is known of a handler before it runs."""
+
+    header: type[RequestHeader]
+    needs: Permission
+    largest_body: int
+    most_waiting: int
+
+
+def handles(
+    header: type[RequestHeader],
+    *,
+    needs: Permission,
+    largest_body: int = SMALL,
+    most_waiting: int = MANY,
+) -> Callable[[F], F]:
+    """Marks a plain function as the one that serves the codes of this header."""
+
+    def mark(function: F) -> F:
+        function.__handles__ = Declared(header, needs, largest_body, most_waiting)  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+Served = Callable[[RequestHeader, Command, Connection, int], Outcome]
+
+
+@dataclass(slots=True)
+class Entry:
+    """One request code: what its handler declared, and how to call it."""
+
+    code: int
+    name: str
+    declared: Declared
+    serve: Served
+    waiting: int = 0
+
+
+HandlerTable: TypeAlias = dict[int, Entry]
+
+
+def handler_table(modules: Iterable[ModuleType], owners: Iterable[object]) -> HandlerTable:
+    """Every code that a server serves; owners are resolved once, from the annotations."""
+    table: HandlerTable = {}
+    owned = {type(owner): owner for owner in owners}
+    for module in modules:
+        for function, declared in _marked(module):
+            serve = _bind(function, declared.header, owned)
+            for code in [code for code, header in HEADERS.items() if header is declared.header]:
+                if code in table:
+                    raise TypeError(f"{function.__qualname__}: code {code} is served already")
+                table[code] = Entry(code, function.__name__, declared, serve)
+    return table
+
+
+def _marked(module: ModuleType) -> Iterator[tuple[Callable[..., Any], Declared]]:
+    for function in vars(module).values():
+        if isinstance(declared := getattr(function, "__handles__", None), Declared):
+            if inspect.iscoroutinefunction(function):
+                raise TypeError(f"{function.__qualname__} is a coroutine; a handler never waits")
+            yield function, declared
+
+
+def _bind(
+    function: Callable[..., Any], header: type[RequestHeader], owned: dict[type, object]
+) -> Served:
+    """The function as one of what is asked, by whom and when: what else it names is an owner."""
+    hints = typing.get_type_hints(function)
+    places = {header: 0, Command: 1, Connection: 2}
+    given: dict[str, object] = {}
+    asks: list[tuple[str, int]] = []
+    for name in inspect.signature(function).parameters:
+        kind = hints[name]
+        if kind in places:
+            asks.append((name, places[kind]))
+        elif name == "now_ms":
+            asks.append((name, 3))
+        elif kind in owned:
+            given[name] = owned[kind]
+        else:
+            raise TypeError(f"{function.__qualname__}: nobody owns {name}: {kind.__name__}")
+
+    def serve(*asked: object) -> Outcome:
+        return typing.cast(Outcome, function(**given, **{name: asked[at] for name, at in asks}))
+
+    return serve
