@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from cometmq.broker import clients, handlers, holding
+from cometmq.broker import clients, handlers
 from cometmq.broker.clients import Clients
-from cometmq.broker.holding import Holds
 from cometmq.broker.registration import Registration, name_servers
 from cometmq.broker.replying import Replies
 from cometmq.broker.sending import Sends
@@ -86,9 +85,9 @@ class Broker:
         for table in (offsets, groups, topics):
             ends.push_async_callback(table.close)
         offsets.fit(store)
-        members, holds = Clients(clock, settings.channel_expired_timeout), Holds()
+        members = Clients(clock, settings.channel_expired_timeout)
         sends = Sends(settings, store, topics, groups, replies, clock, self.chance)
-        owners = [store, topics, groups, offsets, members, holds, sends]
+        owners = [store, topics, groups, offsets, members, sends]
         served = handler_table(handlers.MODULES, owners)
         self._driver = Driver(served, self._gate, clock, sends.take, settings.max_waiting_requests)
         ends.callback(self._driver.close)
@@ -99,12 +98,8 @@ class Broker:
         ends.push_async_callback(tasks.close)
         self._registration.start(tasks)
         offsets_s = settings.flush_consumer_offset_interval / 1000
-        for period_s, work in (
-            (offsets_s, offsets.save),
-            (clients.SCAN_S, members.expire),
-            (holding.SCAN_S, holds.scan),
-        ):
-            tasks.start(_every(period_s, work), work.__qualname__)
+        tasks.start(_every(offsets_s, offsets.save), "save offsets")
+        tasks.start(_every(clients.SCAN_S, members.expire), "look for silent clients")
 
     def _took(self, connection: Connection, items: Sequence[Item]) -> None:
         self._driver.took(connection, items)

@@ -37,15 +37,15 @@ class Group:
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Clients:
     """The groups that are connected now; all of it in memory, as clients tell it again."""
 
-    def __init__(self, clock: Clock, expires_ms: int) -> None:
-        self._clock = clock
-        self._expires_ms = expires_ms
-        self._consumers: dict[str, Group] = {}
-        self._producers: dict[str, Group] = {}
-        self._attended: dict[Connection, None] = {}
+    clock: Clock
+    expires_ms: int
+    _consumers: dict[str, Group] = field(default_factory=dict, init=False)
+    _producers: dict[str, Group] = field(default_factory=dict, init=False)
+    _attended: dict[Connection, None] = field(default_factory=dict, init=False)
 
     def consumers(self, group: str) -> Group | None:
         """The members of a consumer group; None where it has none."""
@@ -53,23 +53,18 @@ class Clients:
 
     def beat_producers(self, connection: Connection, beat: HeartbeatData) -> None:
         """A client says which producer groups it has."""
-        self._attend(connection)
-        member = Member(beat.client_id or "", self._clock.now_ms())
         for one in beat.producer_data_set:
-            group = self._producers.setdefault(one.group_name or "", Group())
-            group.members[connection] = member
+            self._join(self._producers, one.group_name or "", connection, beat)
 
     def beat_consumer(
         self, connection: Connection, beat: HeartbeatData, one: ConsumerData, *, notify: bool
     ) -> bool:
         """A client says that it is in a consumer group; whether it must send all again."""
-        self._attend(connection)
         name = one.group_name or ""
-        known = name in self._consumers
-        group = self._consumers.setdefault(name, Group())
-        changed = connection not in group.members
-        group.members[connection] = Member(beat.client_id or "", self._clock.now_ms())
-        stale = not known or group.fingerprint != beat.heartbeat_fingerprint
+        known = self._consumers.get(name)
+        stale = known is None or known.fingerprint != beat.heartbeat_fingerprint
+        changed = known is None or connection not in known.members
+        group = self._join(self._consumers, name, connection, beat)
         if not beat.without_sub:
             group.model = one.message_model or group.model
             group.fingerprint = beat.heartbeat_fingerprint
@@ -77,6 +72,16 @@ class Clients:
         if changed and notify:
             self._notify(name, group)
         return stale if beat.without_sub else beat.heartbeat_fingerprint == 0
+
+    def _join(
+        self, groups: dict[str, Group], name: str, connection: Connection, beat: HeartbeatData
+    ) -> Group:
+        if connection not in self._attended:
+            self._attended[connection] = None
+            connection.ended.watch(lambda _: self._gone(connection))
+        group = groups.setdefault(name, Group())
+        group.members[connection] = Member(beat.client_id or "", self.clock.now_ms())
+        return group
 
     def leave(
         self, connection: Connection, producer_group: str | None, consumer_group: str | None
@@ -96,11 +101,6 @@ class Clients:
         elif groups is self._consumers:
             self._notify(name, group)
 
-    def _attend(self, connection: Connection) -> None:
-        if connection not in self._attended:
-            self._attended[connection] = None
-            connection.ended.watch(lambda _: self._gone(connection))
-
     def _gone(self, connection: Connection) -> None:
         self._attended.pop(connection, None)
         for groups in (self._producers, self._consumers):
@@ -116,7 +116,7 @@ class Clients:
 
     def expire(self) -> None:
         """Ends the connections of clients that are silent."""
-        late = self._clock.now_ms() - self._expires_ms
+        late = self.clock.now_ms() - self.expires_ms
         for group in [*self._consumers.values(), *self._producers.values()]:
             for connection, member in list(group.members.items()):
                 if member.seen_ms < late:

@@ -53,12 +53,10 @@ class _Queue:
             self._timer.start(self._waiting[0].deadline - now)
 
     def passed(self, position: int) -> None:
-        """The watermark has moved: everything before it is answered."""
         while self._waiting and self._waiting[0].end <= position:
             self._owner.answer(self._waiting.popleft(), ResponseCode.SUCCESS)
 
     def broken(self, fault: Fault) -> None:
-        """The watermark will not move any further."""
         self.passed(fault.beyond)
         stored, lost = ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SERVICE_NOT_AVAILABLE
         while self._waiting:

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import ClassVar, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
 from cometmq.broker.settings import BrokerSettings
 from cometmq.message import names
@@ -31,19 +32,19 @@ STEP = 500
 """Commits between two data versions, as the original counts them (spec 04 11.3)."""
 
 
+@dataclass(eq=False)
 class Kept(Generic[W]):
     """The base of the broker's tables; changes that come during a save share the next one."""
 
+    kind: ClassVar[type[Any]]
     path: ClassVar[str]
-    kind: type[W]
+    disk: Disk
+    threads: Threads
+    clock: Clock
+    settings: BrokerSettings
 
-    def __init__(
-        self, disk: Disk, threads: Threads, clock: Clock, settings: BrokerSettings
-    ) -> None:
-        self._file = Table(disk, self.path)
-        self._threads = threads
-        self._clock = clock
-        self._settings = settings
+    def __post_init__(self) -> None:
+        self._file = Table(self.disk, self.path)
         found = self._file.load()
         # What an original stored beside our table is kept for it, though nothing here sets it.
         self._loaded: W = self.kind.read(found) if found else self.kind()
@@ -65,7 +66,7 @@ class Kept(Generic[W]):
         """Something is other than on disk now: the number that `saved` will reach."""
         self._changes += 1
         if self._changes % every == 0:
-            self._version = self._version.next(self._clock.now_ms())
+            self._version = self._version.next(self.clock.now_ms())
         return self._changes
 
     def save(self) -> None:
@@ -76,7 +77,7 @@ class Kept(Generic[W]):
         self._saving = True
         self.failure = None
         change, content = self._changes, self.wrapper().write(pretty=True)
-        done = self._threads.run("files", lambda: self._file.save(content))
+        done = self.threads.run("files", lambda: self._file.save(content))
         done.add_done_callback(lambda future: self._done(change, future))
 
     def _done(self, change: int, future: "asyncio.Future[None]") -> None:
@@ -105,14 +106,12 @@ class Topics(Kept[TopicConfigWrapper]):
     path = "config/topics.json"
     kind = TopicConfigWrapper
 
-    def __init__(
-        self, disk: Disk, threads: Threads, clock: Clock, settings: BrokerSettings
-    ) -> None:
-        super().__init__(disk, threads, clock, settings)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._configs = self._loaded.topic_config_table
         self._changed_by: dict[str, int] = {}
         self.changed: Signal[str] = Signal()
-        system = list(_system_topics(settings))
+        system = list(_system_topics(self.settings))
         self._system = {one.topic_name for one in system}
         for one in system:
             known = self.find(one.topic_name)
@@ -151,7 +150,7 @@ class Topics(Kept[TopicConfigWrapper]):
         """Makes a topic because somebody sends to it; None where that is not allowed."""
         if name.startswith(names.RETRY):
             return self.make_retry(name, 1, unit=unit)
-        model, allowed = self.find(template), self._settings.auto_create_topic_enable
+        model, allowed = self.find(template), self.settings.auto_create_topic_enable
         if model is None or not model.perm & INHERIT or not allowed:
             return None
         count = min(queues, model.write_queue_nums)
@@ -213,7 +212,7 @@ class Groups(Kept[SubscriptionGroupWrapper]):
         """How a group is configured, made where it is missing; None where it cannot be."""
         if self.known(name):
             return self._loaded.subscription_group_table[name]
-        allowed = self._settings.auto_create_subscription_group or names.is_system_group(name)
+        allowed = self.settings.auto_create_subscription_group or names.is_system_group(name)
         if names.group_fault(name) or not allowed:
             return None
         made = SubscriptionGroupConfig(group_name=name)

@@ -22,20 +22,20 @@ class NameServerSettings:
     admin_allowed_addresses: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class NameServer:
     """Serves routes on one address."""
 
-    def __init__(
-        self, settings: NameServerSettings, network: Network, limits: Limits | None = None
-    ) -> None:
-        self._settings = settings
-        self._network = network
-        self._clock = Clock()
+    settings: NameServerSettings
+    network: Network
+    limits: Limits | None = None
+
+    def __post_init__(self) -> None:
         self.routes = Routes()
-        table = handler_table([handlers], [self.routes])
-        gate = Gate(settings.bind_address, settings.admin_allowed_addresses)
-        self._driver = Driver(table, gate, self._clock)
-        self._server = Server(self._driver.took, limits)
+        self._clock = Clock()
+        gate = Gate(self.settings.bind_address, self.settings.admin_allowed_addresses)
+        self._driver = Driver(handler_table([handlers], [self.routes]), gate, self._clock)
+        self._server = Server(self._driver.took, self.limits)
         self._scan = Timer(self._expire)
 
     @property
@@ -46,7 +46,7 @@ class NameServer:
     async def start(self) -> None:
         """Listens; OSError where the address is taken."""
         await self._server.start(
-            self._network, self._settings.bind_address, self._settings.listen_port
+            self.network, self.settings.bind_address, self.settings.listen_port
         )
         self._expire()
 
@@ -54,7 +54,7 @@ class NameServer:
         for connection in self.routes.expire(self._clock.now_ms()):
             log.warning("broker at %s is silent; its routes are gone", connection.remote)
             connection.close()
-        self._scan.start(self._settings.scan_not_active_broker_interval / 1000)
+        self._scan.start(self.settings.scan_not_active_broker_interval / 1000)
 
     def close(self) -> None:
         """Takes no more requests."""

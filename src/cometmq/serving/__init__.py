@@ -5,11 +5,11 @@
 from cometmq.serving.driver import Driver, Item
 from cometmq.serving.gate import Gate
 from cometmq.serving.handling import (
-    ADMIN, OPEN, Answer, Declared, Entry, HandlerTable, On, Outcome, Permission, Pub, Refused, Sub,
-    Wait, handler_table, handles,
+    ADMIN, OPEN, Answer, Handler, HandlerTable, On, Outcome, Permission, Pub, Refused, Sub, Wait,
+    handler_table, handles,
 )
 
 __all__ = [
-    "ADMIN", "OPEN", "Answer", "Declared", "Driver", "Entry", "Gate", "HandlerTable", "Item", "On",
-    "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table", "handles",
+    "ADMIN", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable", "Item", "On", "Outcome",
+    "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table", "handles",
 ]

@@ -23,7 +23,7 @@ from cometmq.protocol import (
 )
 from cometmq.runtime import Clock, CometError, Timer
 from cometmq.serving.gate import Gate
-from cometmq.serving.handling import Answer, Entry, HandlerTable, Outcome, Refused, Wait
+from cometmq.serving.handling import Answer, Handler, HandlerTable, Outcome, Refused, Wait
 
 log = logging.getLogger("cometmq.serving")
 
@@ -35,14 +35,14 @@ BUSY = "[OVERLOAD]system busy, start flow control for a while"
 
 
 @dataclass(eq=False, slots=True)
-class _Parked:
-    """A request that waits, watched from three sides: its time, its peer, what it waits for."""
+class _Call:
+    """A request and who serves it; while it waits it is watched from three sides: its time, its
+    peer, what it waits for."""
 
-    entry: Entry
+    handler: Handler
     connection: Connection
     request: Command
-    wait: Wait
-    unwatch: list[Callable[[], object]] = field(default_factory=list)
+    unwatch: tuple[Callable[[], object], ...] = ()
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class Driver:
     lane: Lane | None = None
     most_waiting: int = 100_000
     """Requests that wait for something, of all codes and connections."""
-    _parked: dict[_Parked, None] = field(default_factory=dict, init=False)
+    _parked: dict[_Call, None] = field(default_factory=dict, init=False)
     _closed: bool = field(default=False, init=False)
 
     def took(self, connection: Connection, items: Sequence[Item]) -> None:
@@ -93,89 +93,83 @@ class Driver:
         self, connection: Connection, request: Command, header: RequestHeader | None = None
     ) -> None:
         """Asks the handler, and answers or parks; `header` where the kernel has read it."""
-        entry = self.table.get(request.code)
-        if entry is None:
+        handler = self.table.get(request.code)
+        if handler is None:
             remark = f" request type {request.code} not supported"
             answer = Answer(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
             _write(connection, request, answer)
             return
-        outcome = _guarded(entry, lambda: self._serve(entry, connection, request, header))
-        if not isinstance(outcome, Wait):
-            _write(connection, request, outcome)
-        elif connection.open:
-            self._park(_Parked(entry, connection, request, outcome))
+        call = _Call(handler, connection, request)
+        self._settle(call, lambda: self._serve(call, header))
 
-    def _serve(
-        self,
-        entry: Entry,
-        connection: Connection,
-        request: Command,
-        header: RequestHeader | None,
-    ) -> Outcome:
+    def _settle(self, call: _Call, ask: Callable[[], Outcome]) -> None:
+        """Answers what can be answered, and parks what waits."""
+        try:
+            outcome = ask()
+        except CometError as error:
+            outcome = Answer(code=error.code or ResponseCode.SYSTEM_ERROR, remark=str(error))
+        except Exception as error:
+            log.exception("%s failed", call.handler.name)
+            remark = f"{type(error).__name__}: {error}"
+            outcome = Answer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+        if not isinstance(outcome, Wait):
+            _write(call.connection, call.request, outcome)
+        elif call.connection.open:
+            self._park(call, outcome)
+
+    def _serve(self, call: _Call, header: RequestHeader | None) -> Outcome:
         """What the handler says to what the limits and the gate let through."""
-        now_ms, declared = self.clock.now_ms(), entry.declared
-        if len(request.body) > declared.largest_body:
+        now_ms, handler, request = self.clock.now_ms(), call.handler, call.request
+        if len(request.body) > handler.largest_body:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR,
-                f"a body of {len(request.body)} bytes is too large for code {entry.code}, "
-                f"which takes {declared.largest_body} at most",
+                f"a body of {len(request.body)} bytes is too large for code {request.code}, "
+                f"which takes {handler.largest_body} at most",
             )
-        self.gate.check(declared.needs, connection.local, connection.remote, entry.name)
+        self.gate.check(handler, call.connection.local, call.connection.remote)
         if header is None:
-            header = declared.header.read(request.fields)
-        outcome = entry.serve(header, request, connection, now_ms)
-        full = entry.waiting >= declared.most_waiting or len(self._parked) >= self.most_waiting
+            header = handler.header.read(request.fields)
+        outcome = handler.serve(header, request, call.connection, now_ms)
+        full = handler.waiting >= handler.most_waiting or len(self._parked) >= self.most_waiting
         if full and isinstance(outcome, Wait):
             raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
         return outcome
 
-    def _park(self, parked: _Parked) -> None:
-        wait = parked.wait
-        timer = Timer(lambda: self._resume(parked, late=True))
+    def _park(self, call: _Call, wait: Wait) -> None:
+        timer = Timer(lambda: self._resume(call, wait, late=True))
         timer.start(max(0, wait.until_ms - self.clock.now_ms()) / 1000)
-        leave = parked.connection.ended.watch(lambda _: self._drop(parked))
-        watch = wait.on.watch(lambda _: self._resume(parked))
-        parked.unwatch += (timer.stop, leave, watch)
-        parked.entry.waiting += 1
-        self._parked[parked] = None
+        leave = call.connection.ended.watch(lambda _: self._drop(call))
+        call.unwatch = (timer.stop, leave, wait.on.watch(lambda _: self._resume(call, wait)))
+        call.handler.waiting += 1
+        self._parked[call] = None
 
-    def _resume(self, parked: _Parked, *, late: bool = False) -> None:
+    def _resume(self, call: _Call, wait: Wait, *, late: bool = False) -> None:
         """What was waited for has come, or the time is over."""
-        wait, now_ms = parked.wait, self.clock.now_ms()
-        # A timer may be a millisecond early, and `then` must see its deadline passed.
-        at_ms = max(now_ms, wait.until_ms) if late else now_ms
-        outcome = _guarded(parked.entry, lambda: wait.then(at_ms))
-        if isinstance(outcome, Wait):
-            assert not late, f"{parked.entry.name} must answer when its time is over"
-            parked.wait = Wait(outcome.on, wait.until_ms, outcome.then)
-            parked.unwatch.pop()()
-            parked.unwatch.append(outcome.on.watch(lambda _: self._resume(parked)))
-        else:
-            self._drop(parked)
-            _write(parked.connection, parked.request, outcome)
+        self._drop(call)
+        now_ms = self.clock.now_ms()
 
-    def _drop(self, parked: _Parked) -> None:
+        def look() -> Outcome:
+            # A timer may be a millisecond early, and `then` must see its deadline passed.
+            outcome = wait.then(max(now_ms, wait.until_ms) if late else now_ms)
+            if isinstance(outcome, Wait):
+                assert not late, f"{call.handler.name} must answer when its time is over"
+                return Wait(outcome.on, wait.until_ms, outcome.then)
+            return outcome
+
+        self._settle(call, look)
+
+    def _drop(self, call: _Call) -> None:
         """Nobody waits for this answer any more."""
-        del self._parked[parked]
-        parked.entry.waiting -= 1
-        for end in parked.unwatch:
+        del self._parked[call]
+        call.handler.waiting -= 1
+        for end in call.unwatch:
             end()
 
     def close(self) -> None:
         """Serves nothing more, and drops everything that waits."""
         self._closed = True
-        for parked in list(self._parked):
-            self._drop(parked)
-
-
-def _guarded(entry: Entry, call: Callable[[], Outcome]) -> Outcome:
-    try:
-        return call()
-    except CometError as error:
-        return Answer(code=error.code or ResponseCode.SYSTEM_ERROR, remark=str(error))
-    except Exception as error:
-        log.exception("%s failed", entry.name)
-        return Answer(code=ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        for call in list(self._parked):
+            self._drop(call)
 
 
 def _write(

@@ -10,7 +10,7 @@ from cometmq.net import Address
 from cometmq.protocol import ResponseCode
 from cometmq.runtime import BadSetting
 from cometmq.runtime.host import is_loopback
-from cometmq.serving.handling import Permission, Refused
+from cometmq.serving.handling import Handler, Refused
 
 
 class Gate:
@@ -26,15 +26,16 @@ class Gate:
                 f"like 10.0.0.7;10.1.0.0/16 ({error})"
             ) from None
 
-    def check(self, needs: Permission, local: Address, peer: Address, what: str) -> None:
+    def check(self, handler: Handler, local: Address, peer: Address) -> None:
         """Refused where the peer may not ask this."""
-        if needs.kind != "admin" or not self._guarded or is_loopback(peer.host):
+        if handler.needs.kind != "admin" or not self._guarded or is_loopback(peer.host):
             return
         if peer.host == local.host:  # one address at both ends: the peer is this machine
             return
         if not any(ipaddress.ip_address(peer.host) in one for one in self._allowed):
             raise Refused(
                 ResponseCode.NO_PERMISSION,
-                f"{what} is an administrative request, and {peer.host} is not allowed to make it: "
-                "ask from the server's own machine, or name the address in adminAllowedAddresses",
+                f"{handler.name} is an administrative request, and {peer.host} is not allowed to "
+                "make it: ask from the server's own machine, or name the address in "
+                "adminAllowedAddresses",
             )

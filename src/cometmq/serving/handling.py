@@ -2,8 +2,8 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -90,14 +90,20 @@ class Sub:
     group = staticmethod(partial(Permission, "sub", "group"))
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """All that is known of a handler before it runs."""
+Served = Callable[[RequestHeader, Command, Connection, int], Outcome]
 
+
+@dataclass(slots=True)
+class Handler:
+    """A function that serves a request code, and all that is known of it before it runs."""
+
+    name: str
     header: type[RequestHeader]
     needs: Permission
     largest_body: int
     most_waiting: int
+    serve: Served
+    waiting: int = 0
 
 
 def handles(
@@ -110,49 +116,32 @@ def handles(
     """Marks a plain function as the one that serves the codes of this header."""
 
     def mark(function: F) -> F:
-        function.__handles__ = Declared(header, needs, largest_body, most_waiting)  # type: ignore[attr-defined]
+        handler = Handler(function.__name__, header, needs, largest_body, most_waiting, function)
+        function.__handles__ = handler  # type: ignore[attr-defined]
         return function
 
     return mark
 
 
-Served = Callable[[RequestHeader, Command, Connection, int], Outcome]
-
-
-@dataclass(slots=True)
-class Entry:
-    """One request code: what its handler declared, and how to call it."""
-
-    code: int
-    name: str
-    declared: Declared
-    serve: Served
-    waiting: int = 0
-
-
-HandlerTable: TypeAlias = dict[int, Entry]
+HandlerTable: TypeAlias = dict[int, Handler]
 
 
 def handler_table(modules: Iterable[ModuleType], owners: Iterable[object]) -> HandlerTable:
     """Every code that a server serves; owners are resolved once, from the annotations."""
     table: HandlerTable = {}
     owned = {type(owner): owner for owner in owners}
-    for module in modules:
-        for function, declared in _marked(module):
-            serve = _bind(function, declared.header, owned)
-            for code in [code for code, header in HEADERS.items() if header is declared.header]:
-                if code in table:
-                    raise TypeError(f"{function.__qualname__}: code {code} is served already")
-                table[code] = Entry(code, function.__name__, declared, serve)
+    for function in [one for module in modules for one in vars(module).values()]:
+        handler = getattr(function, "__handles__", None)
+        if not isinstance(handler, Handler):
+            continue
+        if inspect.iscoroutinefunction(function):
+            raise TypeError(f"{function.__qualname__} is a coroutine; a handler never waits")
+        serve = _bind(function, handler.header, owned)
+        for code in [code for code, header in HEADERS.items() if header is handler.header]:
+            if code in table:
+                raise TypeError(f"{function.__qualname__}: code {code} is served already")
+            table[code] = replace(handler, serve=serve)
     return table
-
-
-def _marked(module: ModuleType) -> Iterator[tuple[Callable[..., Any], Declared]]:
-    for function in vars(module).values():
-        if isinstance(declared := getattr(function, "__handles__", None), Declared):
-            if inspect.iscoroutinefunction(function):
-                raise TypeError(f"{function.__qualname__} is a coroutine; a handler never waits")
-            yield function, declared
 
 
 def _bind(

@@ -8,7 +8,7 @@ import pytest
 from cometmq.broker import handlers
 from cometmq.nameserver import handlers as nameserver_handlers
 from cometmq.protocol import GetMaxOffset, OffsetAnswer
-from cometmq.serving import OPEN, Declared, Permission, handler_table, handles
+from cometmq.serving import OPEN, Handler, Permission, handler_table, handles
 
 ALL = [*handlers.MODULES, nameserver_handlers]
 
@@ -25,7 +25,7 @@ def test_every_handler_declares_permission_largest_body_and_largest_number_waiti
     assert len(found) >= 18
     for function in found:
         declared = function.__handles__
-        assert isinstance(declared, Declared)
+        assert isinstance(declared, Handler)
         assert isinstance(declared.needs, Permission)
         assert declared.largest_body > 0
         assert declared.most_waiting > 0

@@ -1,10 +1,10 @@
 """Pulls: messages of one queue from an offset on, now or when they come; and single records."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from cometmq.broker.clients import BROADCASTING, Clients
-from cometmq.broker.holding import Holds
 from cometmq.broker.tables import READ, Groups, Offsets, Topics
 from cometmq.filtering import Tags
 from cometmq.protocol import (
@@ -14,13 +14,18 @@ from cometmq.protocol import (
     SubscriptionGroupConfig,
     ViewMessageById,
 )
+from cometmq.runtime import Timer
 from cometmq.serving import Answer, Outcome, Refused, Sub, Wait, handles
-from cometmq.store import Cold, Found, Status, Store
+from cometmq.store import Cold, Found, Queue, Status, Store
 
 T = TypeVar("T")
 
 READ_MS = 5_000
 """How long a cold read may take before the client is told to ask again."""
+
+SCAN_S = 5.0
+"""As the original's: a held pull whose queue got only other tags learns by then how far the
+queue has come (spec 04 6.4)."""
 
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's sysFlag (spec 04 5.1)."""
@@ -44,7 +49,6 @@ def pull_message(
     groups: Groups,
     clients: Clients,
     offsets: Offsets,
-    holds: Holds,
     ask: PullMessage,
     now_ms: int,
 ) -> Outcome:
@@ -57,7 +61,7 @@ def pull_message(
     tags = _tags(clients, group, ask)
     if ask.sys_flag & COMMIT:
         offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
-    return _read(store, holds, ask, tags, now_ms)
+    return _read(store, ask, tags, now_ms)
 
 
 def _check(topics: Topics, group: SubscriptionGroupConfig, ask: PullMessage) -> None:
@@ -105,7 +109,33 @@ def _tags(clients: Clients, group: SubscriptionGroupConfig, ask: PullMessage) ->
     return Tags.parse(text)
 
 
-def _read(store: Store, holds: Holds, ask: PullMessage, tags: Tags, now_ms: int) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The next message of a queue that could match; other tags must not end a wait at once, or the
+    client would ask again at once, for nothing."""
+
+    queue: Queue
+    hashes: frozenset[int] | None
+
+    def watch(self, tell: Callable[[object], None]) -> Callable[[], None]:
+        other = Timer(lambda: tell(None))
+
+        def told(arrived: frozenset[int]) -> None:
+            if self.hashes is None or not self.hashes.isdisjoint(arrived):
+                tell(arrived)
+            else:
+                other.start(SCAN_S)
+
+        unwatch = self.queue.arrivals.watch(told)
+
+        def end() -> None:
+            other.stop()
+            unwatch()
+
+        return end
+
+
+def _read(store: Store, ask: PullMessage, tags: Tags, now_ms: int) -> Outcome:
     """One pull, from the first look to its answer, however often it waits in between."""
 
     def look(now_ms: int) -> Outcome:
@@ -118,7 +148,8 @@ def _read(store: Store, holds: Holds, ask: PullMessage, tags: Tags, now_ms: int)
         if found.status is Status.NO_MESSAGE_IN_QUEUE and ask.queue_offset != 0:
             code = ResponseCode.PULL_OFFSET_MOVED
         if code == ResponseCode.PULL_NOT_FOUND and holding and now_ms < until_ms:
-            return Wait(holds.on(store.queue(ask.topic, ask.queue_id), tags.hashes), until_ms, look)
+            arrival = Arrival(store.queue(ask.topic, ask.queue_id), tags.hashes)
+            return Wait(arrival, until_ms, look)
         header = PullAnswer(
             suggest_which_broker_id=0,
             next_begin_offset=found.next_offset,
