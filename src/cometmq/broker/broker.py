@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from cometmq.broker import clients, handlers
-from cometmq.broker.clients import Clients
+from cometmq.broker.handlers import MODULES
+from cometmq.broker.handlers.clients import SCAN_S, Clients
+from cometmq.broker.handlers.sending import Sends
 from cometmq.broker.registration import Registration, name_servers
 from cometmq.broker.replying import Replies
-from cometmq.broker.sending import Sends
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.tables import Groups, Offsets, Topics
 from cometmq.kernel import headers
@@ -85,10 +85,10 @@ class Broker:
         for table in (offsets, groups, topics):
             ends.push_async_callback(table.close)
         offsets.fit(store)
-        members = Clients(clock, settings.channel_expired_timeout)
+        clients = Clients(clock, settings.channel_expired_timeout)
         sends = Sends(settings, store, topics, groups, replies, clock, self.chance)
-        owners = [store, topics, groups, offsets, members, sends]
-        served = handler_table(handlers.MODULES, owners)
+        owners = [store, topics, groups, offsets, clients, sends]
+        served = handler_table(MODULES, owners)
         self._driver = Driver(served, self._gate, clock, sends.take, settings.max_waiting_requests)
         ends.callback(self._driver.close)
         pool = Pool(self.network)
@@ -99,7 +99,7 @@ class Broker:
         self._registration.start(tasks)
         offsets_s = settings.flush_consumer_offset_interval / 1000
         tasks.start(_every(offsets_s, offsets.save), "save offsets")
-        tasks.start(_every(clients.SCAN_S, members.expire), "look for silent clients")
+        tasks.start(_every(SCAN_S, clients.expire), "look for silent clients")
 
     def _took(self, connection: Connection, items: Sequence[Item]) -> None:
         self._driver.took(connection, items)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cometmq.broker.settings import BrokerSettings
@@ -70,11 +71,9 @@ class Registration:
                 said, pause_s = True, RETRY_S
             if self.topics.wrapper().data_version != told.data_version:
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self.topics.changed.next()
-            except TimeoutError:
-                pass
 
     async def _register(self, server: Address, told: TopicConfigWrapper) -> None:
         settings = self.settings

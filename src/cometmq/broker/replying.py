@@ -21,11 +21,10 @@ ONE_WAY = 2
 class _Waiting:
     """What one turn of one connection sent: answered together, when its last record is safe."""
 
+    sends: list[headers.Send]
     end: int
-    size: int
     deadline: float
     connection: Connection
-    sends: list[headers.Send]
     batch: headers.Send | None
     """Whose members the sends are: it is what is answered."""
 
@@ -92,21 +91,19 @@ class Replies:
         file system has it; where these are a batch's members, the batch, with all their ids."""
         if not sends:
             return
-        end = sends[-1].end
-        size = end - sends[0].position
-        self.bytes_in_flight += size
-        deadline = self.clock.time() + self._timeout_s
+        end, deadline = sends[-1].end, self.clock.time() + self._timeout_s
+        self.bytes_in_flight += end - sends[0].position
         queue = self._synced if waits else self._written
-        queue.add(_Waiting(end, size, deadline, connection, sends, batch), self._timeout_s)
+        queue.add(_Waiting(sends, end, deadline, connection, batch), self._timeout_s)
 
     def answer(self, waiting: _Waiting, code: int, remark: str = "") -> None:
         """Says where the messages are, or that nothing of them was stored."""
-        self.bytes_in_flight -= waiting.size
         connection, sends, batch = waiting.connection, waiting.sends, waiting.batch
+        self.bytes_in_flight -= waiting.end - sends[0].position
         host = self._store.store_host
         if code == ResponseCode.SERVICE_NOT_AVAILABLE:
             for send in [batch] if batch is not None else sends:
-                refuse(connection, send, code, remark)
+                tell(connection, send, code, remark)
         elif batch is not None:
             header = SendAnswer(
                 msg_id=",".join(offset_id(host, one.position) for one in sends),
@@ -114,7 +111,7 @@ class Replies:
                 queue_offset=sends[0].queue_offset,
                 transaction_id=batch.unique_key.decode() or None,
             )
-            _write(connection, batch, code, remark or None, {**header.fields(), **EXTRA})
+            tell(connection, batch, code, remark or None, {**header.fields(), **EXTRA})
         elif data := replies.sent(sends, code, host.hex().upper().encode(), remark.encode()):
             connection.write(data)
 
@@ -124,18 +121,14 @@ class Replies:
         self._synced.close()
 
 
-def refuse(connection: Connection, send: headers.Send, code: int, why: str) -> None:
-    """Says no to a send."""
-    _write(connection, send, code, why, EXTRA)
-
-
-def _write(
+def tell(
     connection: Connection,
     send: headers.Send,
     code: int,
     remark: str | None,
-    fields: dict[str, str],
+    fields: dict[str, str] = EXTRA,
 ) -> None:
+    """Answers one send by itself: says no, or where a batch is."""
     if not send.flag & ONE_WAY:
         answer = Command.answer(send.codec, send.opaque, code, remark, fields)
         connection.write(answer.write())

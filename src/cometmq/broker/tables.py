@@ -117,7 +117,7 @@ class Topics(Kept[TopicConfigWrapper]):
             known = self.find(one.topic_name)
             resized = known is not None and known.write_queue_nums != one.write_queue_nums
             if known is None or (one.topic_name == names.TEMPLATE_TOPIC and resized):
-                self._put(one)
+                self.put(one)
 
     def find(self, name: str) -> TopicConfig | None:
         """How a topic is configured; None where there is none."""
@@ -135,14 +135,11 @@ class Topics(Kept[TopicConfigWrapper]):
         """Makes a topic or changes it; the number of the save that has it."""
         name = config.topic_name
         if self.find(name) != config:
-            self._put(config)
+            self._configs[name] = config
+            self._changed_by[name] = self._change()
+            self.save()
             self.changed.fire(name)
         return self.change_of(name)
-
-    def _put(self, config: TopicConfig) -> None:
-        self._configs[config.topic_name] = config
-        self._changed_by[config.topic_name] = self._change()
-        self.save()
 
     def make_for_send(
         self, name: str, template: str, queues: int, *, unit: bool

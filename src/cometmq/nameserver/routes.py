@@ -1,4 +1,7 @@
-"""Routes: which brokers are alive and which topics they have; no I/O, the time is handed in."""
+"""Routes: which brokers are alive and which topics they have, and what a name server answers.
+
+No I/O; the time is handed in.
+"""
 
 from dataclasses import dataclass
 
@@ -6,18 +9,26 @@ from cometmq.net import Connection
 from cometmq.protocol import (
     BrokerData,
     ClusterInfo,
+    Command,
     DataVersion,
+    GetBrokerClusterInfo,
+    GetRouteInfo,
     QueueData,
     RegisterBroker,
     RegisterBrokerAnswer,
     RegisterBrokerBody,
     ResponseCode,
     TopicRouteData,
+    UnregisterBroker,
 )
-from cometmq.serving import Refused
+from cometmq.serving import ADMIN, OPEN, Answer, Outcome, Refused, handles
 
 EXPIRES_MS = 120_000
 """A broker that is silent for so long is gone, unless it asked for another time (01 17.3)."""
+
+FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+
+LARGEST_REGISTRATION = 16 << 20
 
 WRITE = 2
 MASTER = 0
@@ -154,3 +165,39 @@ class Routes:
             broker_addr_table=dict(self._brokers),
             cluster_addr_table={name: tuple(brokers) for name, brokers in clusters.items()},
         )
+
+
+@handles(RegisterBroker, needs=ADMIN, largest_body=LARGEST_REGISTRATION)
+def register_broker(
+    routes: Routes, ask: RegisterBroker, request: Command, connection: Connection, now_ms: int
+) -> Outcome:
+    """A broker says that it is there and what it has."""
+    body = RegisterBrokerBody.read(request.body, ask.body_crc32 or 0, request.version)
+    answer = routes.register(ask, body, connection, now_ms)
+    routes.attend(connection)
+    return answer
+
+
+@handles(UnregisterBroker, needs=ADMIN)
+def unregister_broker(routes: Routes, ask: UnregisterBroker) -> Outcome:
+    """A broker says that it goes."""
+    routes.unregister(ask.broker_addr)
+    return Answer()
+
+
+@handles(GetRouteInfo, needs=OPEN)
+def get_route_info(routes: Routes, ask: GetRouteInfo, request: Command) -> Outcome:
+    """Where is this topic?"""
+    route = routes.route(ask.topic)
+    if route is None:
+        raise Refused(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"No topic route info in name server for the topic: {ask.topic}\n{FAQ}",
+        )
+    return Answer(body=route.write(strict=ask.wants_strict(request.version)))
+
+
+@handles(GetBrokerClusterInfo, needs=OPEN)
+def get_broker_cluster_info(routes: Routes, ask: GetBrokerClusterInfo) -> Outcome:
+    """Which brokers are there?"""
+    return Answer(body=routes.cluster().write())

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from cometmq.nameserver import handlers
+from cometmq.nameserver import routes
 from cometmq.nameserver.routes import Routes
 from cometmq.net import Address, Limits, Network, Server
 from cometmq.runtime import Clock, Timer
@@ -34,7 +34,7 @@ class NameServer:
         self.routes = Routes()
         self._clock = Clock()
         gate = Gate(self.settings.bind_address, self.settings.admin_allowed_addresses)
-        self._driver = Driver(handler_table([handlers], [self.routes]), gate, self._clock)
+        self._driver = Driver(handler_table([routes], [self.routes]), gate, self._clock)
         self._server = Server(self._driver.took, self.limits)
         self._scan = Timer(self._expire)
 

@@ -113,7 +113,8 @@ def handles(
     largest_body: int = SMALL,
     most_waiting: int = MANY,
 ) -> Callable[[F], F]:
-    """Marks a plain function as the one that serves the codes of this header."""
+    """Marks a plain function as the one that serves the codes of this header, and of those that say
+    the same in other names."""
 
     def mark(function: F) -> F:
         handler = Handler(function.__name__, header, needs, largest_body, most_waiting, function)
@@ -137,10 +138,12 @@ def handler_table(modules: Iterable[ModuleType], owners: Iterable[object]) -> Ha
         if inspect.iscoroutinefunction(function):
             raise TypeError(f"{function.__qualname__} is a coroutine; a handler never waits")
         serve = _bind(function, handler.header, owned)
-        for code in [code for code, header in HEADERS.items() if header is handler.header]:
+        for code, header in HEADERS.items():
+            if not issubclass(header, handler.header):
+                continue
             if code in table:
                 raise TypeError(f"{function.__qualname__}: code {code} is served already")
-            table[code] = replace(handler, serve=serve)
+            table[code] = replace(handler, header=header, serve=serve)
     return table
 
 

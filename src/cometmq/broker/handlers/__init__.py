@@ -1,7 +1,5 @@
-"""What a broker answers, one module a family of requests."""
-
-from types import ModuleType
+"""What a broker answers: a module for each family of requests, with the state that is its own."""
 
 from cometmq.broker.handlers import clients, offsets, operating, pulling, sending
 
-MODULES: tuple[ModuleType, ...] = (sending, pulling, offsets, clients, operating)
+MODULES = (sending, pulling, offsets, clients, operating)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from cometmq.broker.clients import BROADCASTING, Clients
+from cometmq.broker.handlers.clients import BROADCASTING, Clients
 from cometmq.broker.tables import READ, Groups, Offsets, Topics
 from cometmq.filtering import Tags
 from cometmq.protocol import (
