@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from cometmq.broker.replying import Replies
 from cometmq.store.errors import StoreError
 from cometmq.store.syncing import GroupCommit
 from tests.simulation.world import run_seed
@@ -13,7 +12,7 @@ from tests.simulation.world import run_seed
 FINDINGS = ("Broken", "StoreRefused")
 """What a checker found, or the store at its start; anything else is a failure of the test."""
 
-fail, when_safe = GroupCommit.fail, Replies.when_safe
+fail = GroupCommit.fail
 
 
 def try_again(commit: GroupCommit, error: StoreError) -> None:
@@ -35,8 +34,8 @@ DEFECTS: dict[str, tuple[str, Any]] = {
         lambda disk, folder: None,
     ),
     "a reply before the sync": (
-        "cometmq.broker.replying.Replies.when_safe",
-        lambda *those, **more: when_safe(*those, **{**more, "waits": False}),
+        "cometmq.broker.broker.promised",
+        lambda store: store.written,
     ),
     "a wrong truncation": (
         "cometmq.store.recovery.truncation_point",

@@ -11,7 +11,7 @@ from cometmq.broker.handlers import MODULES
 from cometmq.broker.handlers.clients import SCAN_S, Clients
 from cometmq.broker.handlers.sending import Sends
 from cometmq.broker.registration import Registration, name_servers
-from cometmq.broker.replying import Replies
+from cometmq.broker.replying import Replies, promised
 from cometmq.broker.settings import BrokerSettings
 from cometmq.broker.tables import Groups, Offsets, Topics
 from cometmq.kernel import headers
@@ -72,8 +72,9 @@ class Broker:
         self.store = store = await Store.open(
             self.store_settings, disk=disk, threads=threads, clock=clock
         )
-        replies = Replies(store, clock)
-        ends.callback(replies.close)
+        safe, written = Replies(store, promised(store), clock), Replies(store, store.written, clock)
+        for replies in (safe, written):
+            ends.callback(replies.close)
         ends.push_async_callback(store.close)
         await server.start(self.network, settings.bound, settings.listen_port)
         # Nothing below waits, so nothing is served before all of it stands.
@@ -86,7 +87,7 @@ class Broker:
             ends.push_async_callback(table.close)
         offsets.fit(store)
         clients = Clients(clock, settings.channel_expired_timeout)
-        sends = Sends(settings, store, topics, groups, replies, clock, self.chance)
+        sends = Sends(settings, store, topics, groups, safe, written, clock, self.chance)
         owners = [store, topics, groups, offsets, clients, sends]
         served = handler_table(MODULES, owners)
         self._driver = Driver(served, self._gate, clock, sends.take, settings.max_waiting_requests)

@@ -61,7 +61,10 @@ class Sends:
     store: Store
     topics: Topics
     groups: Groups
-    replies: Replies
+    safe: Replies
+    """Who wait for what the flush mode promises."""
+    written: Replies
+    """Who did not want to wait for more than the file system."""
     clock: Clock
     chance: random.Random
 
@@ -97,18 +100,19 @@ class Sends:
                     staged.append(send)
                 else:
                     # Replies stand in the order of the log: those before go first.
-                    self.replies.when_safe(connection, staged)
+                    self.safe.add(connection, staged)
                     staged = []
                     self._take_aside(connection, send, admission)
             except Refused as refusal:
                 tell(connection, send, refusal.code, str(refusal))
-        self.replies.when_safe(connection, staged)
+        self.safe.add(connection, staged)
 
     def _hold(self, connection: Connection, sends: list[headers.Send]) -> None:
         """Keeps sends until their topic is on disk; if its save has failed, there is another."""
         held = self._until_saved.setdefault(connection, [])
         for send in sends:
-            if self._bytes_held + self.replies.bytes_in_flight > self._most_in_flight:
+            in_flight = self.safe.bytes_waiting + self.written.bytes_waiting
+            if in_flight + self._bytes_held > self._most_in_flight:
                 tell(connection, send, ResponseCode.SYSTEM_BUSY, BUSY)
             else:
                 held.append(send)
@@ -157,8 +161,8 @@ class Sends:
             sends = [send]
             self._complete(send)
             self._stage(connection, send, admission, self._queue_of(send, admission))
-        waits, batch = not send.marks & records.NO_WAIT, send if send.batch else None
-        self.replies.when_safe(connection, sends, waits=waits, batch=batch)
+        replies = self.written if send.marks & records.NO_WAIT else self.safe
+        replies.add(connection, sends, send if send.batch else None)
 
     def _complete(self, send: headers.Send) -> None:
         """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
@@ -197,7 +201,7 @@ class Sends:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"tried {send.reconsume_times} times: dead letters are not built yet",
             )
-        if self.replies.bytes_in_flight > self._most_in_flight:
+        if self.safe.bytes_waiting + self.written.bytes_waiting > self._most_in_flight:
             raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
 
     def _refused(self, cause: Cause) -> Refused:
