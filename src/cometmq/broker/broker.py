@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from cometmq.broker.handlers import MODULES
 from cometmq.broker.handlers.clients import SCAN_S, Clients
+from cometmq.broker.handlers.offsets import Offsets
 from cometmq.broker.handlers.sending import Sends
+from cometmq.broker.handlers.topics import Groups, Topics
 from cometmq.broker.registration import Registration, name_servers
 from cometmq.broker.replying import Replies, promised
 from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.tables import Groups, Offsets, Topics
 from cometmq.kernel import headers
 from cometmq.net import Address, Connection, Limits, Network, Pool, Server
 from cometmq.runtime import Clock, Scope, Threads

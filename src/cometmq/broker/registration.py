@@ -5,8 +5,8 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 
+from cometmq.broker.handlers.topics import Topics
 from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.tables import Topics
 from cometmq.net import Address, Pool
 from cometmq.protocol import (
     RegisterBroker,

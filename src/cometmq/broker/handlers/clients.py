@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 
-from cometmq.broker.tables import Groups, Topics
+from cometmq.broker.handlers.topics import Groups, Topics
 from cometmq.message import names
 from cometmq.net import Connection
 from cometmq.protocol import (

@@ -1,7 +1,11 @@
-"""How far a group has come, and from where to where a queue goes."""
+"""Offsets: how far each group has consumed each queue, and from where to where a queue goes."""
 
-from cometmq.broker.tables import Groups, Offsets, Topics
+import logging
+from collections.abc import Iterator
+
+from cometmq.broker.handlers.topics import Groups, Kept, Topics
 from cometmq.protocol import (
+    ConsumerOffsetWrapper,
     GetMaxOffset,
     GetMinOffset,
     OffsetAnswer,
@@ -11,6 +15,52 @@ from cometmq.protocol import (
 )
 from cometmq.serving import Answer, Outcome, Refused, Sub, handles
 from cometmq.store import Store
+
+log = logging.getLogger("cometmq.broker")
+
+STEP = 500
+"""Commits between two data versions, as the original counts them (spec 04 11.3)."""
+
+
+class Offsets(Kept[ConsumerOffsetWrapper]):
+    """How far each group has consumed each queue, saved every few seconds."""
+
+    path = "config/consumerOffset.json"
+    kind = ConsumerOffsetWrapper
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The next offset to consume; None where the group never committed."""
+        offset = self._loaded.offset_table.get(f"{topic}@{group}", {}).get(queue_id, -1)
+        return offset if offset >= 0 else None
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """The group has consumed the queue up to here; going back is allowed."""
+        self._loaded.offset_table.setdefault(f"{topic}@{group}", {})[queue_id] = offset
+        self._change(every=STEP)
+
+    def fit(self, store: Store) -> None:
+        """Lowers what lies beyond its queue's end: a power cut took messages it had counted."""
+        for topic, group, queues in self._all():
+            for queue_id, offset in queues.items():
+                queue = store.find_queue(topic, queue_id)
+                end = queue.max_offset if queue is not None else 0
+                if offset > end:
+                    what = f"of group {group} on {topic}/{queue_id}"
+                    log.warning("offset %d %s lowered to the queue's end, %d", offset, what, end)
+                    self.commit(group, topic, queue_id, end)
+
+    def _all(self) -> Iterator[tuple[str, str, dict[int, int]]]:
+        for key, queues in self._loaded.offset_table.items():
+            topic, _, group = key.partition("@")
+            yield topic, group, queues
+
+    def wrapper(self) -> ConsumerOffsetWrapper:
+        """The table as it is stored, with each group's topics for people to read."""
+        topics: dict[str, list[str]] = {}
+        for topic, group, _ in self._all():
+            topics.setdefault(group, []).append(topic)
+        listed = {group: tuple(those) for group, those in topics.items()}
+        return super().wrapper().but(group_topic_map=listed)
 
 
 @handles(QueryConsumerOffset, needs=Sub.group("consumer_group"))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from cometmq.broker.handlers.clients import BROADCASTING, Clients
-from cometmq.broker.tables import READ, Groups, Offsets, Topics
+from cometmq.broker.handlers.offsets import Offsets
+from cometmq.broker.handlers.topics import READ, Groups, Topics
 from cometmq.filtering import Tags
 from cometmq.protocol import (
     PullAnswer,
@@ -52,20 +53,11 @@ def pull_message(
     ask: PullMessage,
     now_ms: int,
 ) -> Outcome:
-    """Give me messages of this queue from this offset on."""
+    """Give me messages of this queue from this offset on (spec 04 5.3)."""
     group = groups.find(ask.consumer_group)
     if group is None:
         why = f"subscription group [{ask.consumer_group}] does not exist"
         raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
-    _check(topics, group, ask)
-    tags = _tags(clients, group, ask)
-    if ask.sys_flag & COMMIT:
-        offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
-    return _read(store, ask, tags, now_ms)
-
-
-def _check(topics: Topics, group: SubscriptionGroupConfig, ask: PullMessage) -> None:
-    """What stands against this group's reading this queue (spec 04 5.3, 4 to 7)."""
     if not group.consume_enable:
         why = f"subscription group no permission, {ask.consumer_group}"
         raise Refused(ResponseCode.NO_PERMISSION, why)
@@ -82,6 +74,10 @@ def _check(topics: Topics, group: SubscriptionGroupConfig, ask: PullMessage) -> 
             f"queueId[{ask.queue_id}] is illegal, topic:[{ask.topic}] "
             f"topicConfig.readQueueNums:[{config.read_queue_nums}]",
         )
+    tags = _tags(clients, group, ask)
+    if ask.sys_flag & COMMIT:
+        offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
+    return _read(store, ask, tags, now_ms)
 
 
 def _tags(clients: Clients, group: SubscriptionGroupConfig, ask: PullMessage) -> Tags:

@@ -7,9 +7,9 @@ changes; what depends on the single message is one mask, and the few questions b
 import random
 from dataclasses import dataclass
 
+from cometmq.broker.handlers.topics import Groups, Topics
 from cometmq.broker.replying import EXTRA, Replies, tell
 from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.tables import Groups, Topics
 from cometmq.kernel import Malformed, headers, records
 from cometmq.message import UniqueIds, names, properties
 from cometmq.net import Connection

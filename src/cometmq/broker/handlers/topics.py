@@ -1,4 +1,6 @@
-"""Tables: topics, groups and offsets, each on disk soon after it changed, and saying when it is."""
+"""Topics and groups: tables that are on disk soon after they changed, and what operators ask of
+them. Their base is that of the offsets too.
+"""
 
 import asyncio
 import logging
@@ -9,15 +11,21 @@ from typing import Any, ClassVar, Generic, TypeVar
 from cometmq.broker.settings import BrokerSettings
 from cometmq.message import names
 from cometmq.protocol import (
+    Command,
     ConsumerOffsetWrapper,
     DataVersion,
+    GetTopicConfig,
+    ResponseCode,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigWrapper,
+    UpdateAndCreateSubscriptionGroup,
+    UpdateAndCreateTopic,
 )
 from cometmq.runtime import Clock, Signal, Threads
-from cometmq.store import Disk, Store, StoreError, Table
+from cometmq.serving import ADMIN, Answer, Outcome, Refused, Wait, handles
+from cometmq.store import Disk, StoreError, Table
 
 log = logging.getLogger("cometmq.broker")
 
@@ -28,8 +36,7 @@ RW = READ | WRITE
 UNIT, HAS_UNIT_SUBSCRIPTION = 1, 2
 """Bits of a topic's sysFlag."""
 
-STEP = 500
-"""Commits between two data versions, as the original counts them (spec 04 11.3)."""
+SAVE_MS = 5_000
 
 
 @dataclass(eq=False)
@@ -228,42 +235,60 @@ class Groups(Kept[SubscriptionGroupWrapper]):
         return change
 
 
-class Offsets(Kept[ConsumerOffsetWrapper]):
-    """How far each group has consumed each queue, saved every few seconds."""
+@handles(UpdateAndCreateTopic, needs=ADMIN)
+def update_and_create_topic(topics: Topics, ask: UpdateAndCreateTopic, now_ms: int) -> Outcome:
+    """Let this topic be as said here."""
+    why = names.topic_fault(ask.topic, by_broker=True)
+    if why is None and topics.is_system(ask.topic):
+        why = f"The topic[{ask.topic}] is conflict with system topic."
+    if why is None and ask.attributes:
+        why = f"the attributes {ask.attributes!r}: attributes of topics are not built yet"
+    if why is not None:
+        raise Refused(ResponseCode.INVALID_PARAMETER, why)
+    config = TopicConfig(
+        topic_name=ask.topic,
+        read_queue_nums=ask.read_queue_nums,
+        write_queue_nums=ask.write_queue_nums,
+        perm=ask.perm,
+        topic_filter_type=ask.topic_filter_type,
+        topic_sys_flag=ask.topic_sys_flag or 0,
+        order=ask.order,
+    )
+    return _when_saved(topics, topics.put(config), now_ms)
 
-    path = "config/consumerOffset.json"
-    kind = ConsumerOffsetWrapper
 
-    def get(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The next offset to consume; None where the group never committed."""
-        offset = self._loaded.offset_table.get(f"{topic}@{group}", {}).get(queue_id, -1)
-        return offset if offset >= 0 else None
+@handles(GetTopicConfig, needs=ADMIN)
+def get_topic_config(topics: Topics, ask: GetTopicConfig) -> Outcome:
+    """How is this topic configured here?"""
+    config = topics.find(ask.topic)
+    if config is None:
+        why = f"No topic in this broker. topic: {ask.topic}"
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
+    return Answer(body=config.write())
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The group has consumed the queue up to here; going back is allowed."""
-        self._loaded.offset_table.setdefault(f"{topic}@{group}", {})[queue_id] = offset
-        self._change(every=STEP)
 
-    def fit(self, store: Store) -> None:
-        """Lowers what lies beyond its queue's end: a power cut took messages it had counted."""
-        for topic, group, queues in self._all():
-            for queue_id, offset in queues.items():
-                queue = store.find_queue(topic, queue_id)
-                end = queue.max_offset if queue is not None else 0
-                if offset > end:
-                    what = f"of group {group} on {topic}/{queue_id}"
-                    log.warning("offset %d %s lowered to the queue's end, %d", offset, what, end)
-                    self.commit(group, topic, queue_id, end)
+@handles(UpdateAndCreateSubscriptionGroup, needs=ADMIN)
+def update_and_create_group(
+    groups: Groups, ask: UpdateAndCreateSubscriptionGroup, request: Command, now_ms: int
+) -> Outcome:
+    """Let this group be as said in the body."""
+    config = SubscriptionGroupConfig.read(request.body)
+    if why := names.group_fault(config.group_name):
+        raise Refused(ResponseCode.INVALID_PARAMETER, why)
+    return _when_saved(groups, groups.put(config), now_ms)
 
-    def _all(self) -> Iterator[tuple[str, str, dict[int, int]]]:
-        for key, queues in self._loaded.offset_table.items():
-            topic, _, group = key.partition("@")
-            yield topic, group, queues
 
-    def wrapper(self) -> ConsumerOffsetWrapper:
-        """The table as it is stored, with each group's topics for people to read."""
-        topics: dict[str, list[str]] = {}
-        for topic, group, _ in self._all():
-            topics.setdefault(group, []).append(topic)
-        listed = {group: tuple(those) for group, those in topics.items()}
-        return super().wrapper().but(group_topic_map=listed)
+def _when_saved(kept: Topics | Groups, change: int, now_ms: int) -> Outcome:
+    """The answer to an operator whose change must survive what happens next."""
+
+    def decide(now_ms: int) -> Outcome:
+        if kept.saved >= change:
+            return Answer()
+        if kept.failure is None and now_ms < until:
+            return Wait(kept.saves, until, decide)
+        late = "the change is not on disk yet; it may be lost if the broker stops"
+        raise Refused(ResponseCode.SYSTEM_ERROR, kept.failure or late)
+
+    until = now_ms + SAVE_MS
+    kept.save()  # the same change may have failed before, and is no news to the table
+    return decide(now_ms)
