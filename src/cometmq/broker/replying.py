@@ -8,13 +8,11 @@ from cometmq.message import offset_id
 from cometmq.net import Connection
 from cometmq.protocol import Command, ResponseCode, SendAnswer
 from cometmq.runtime import Clock, Timer
+from cometmq.serving import ONE_WAY
 from cometmq.store import Fault, Store, Watermark
 
 EXTRA = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 """Every answer to a send carries these, refusals included (spec 02 ch. 15)."""
-
-ONE_WAY = 2
-"""The bit of a frame's flag that asks for no answer."""
 
 
 @dataclass(slots=True)

@@ -3,8 +3,7 @@
 import logging
 from dataclasses import dataclass
 
-from cometmq.nameserver import routes
-from cometmq.nameserver.routes import Routes
+import cometmq.nameserver.routes as routes
 from cometmq.net import Address, Limits, Network, Server
 from cometmq.runtime import Clock, Timer
 from cometmq.serving import Driver, Gate, handler_table
@@ -31,7 +30,7 @@ class NameServer:
     limits: Limits | None = None
 
     def __post_init__(self) -> None:
-        self.routes = Routes()
+        self.routes = routes.Routes()
         self._clock = Clock()
         gate = Gate(self.settings.bind_address, self.settings.admin_allowed_addresses)
         self._driver = Driver(handler_table([routes], [self.routes]), gate, self._clock)

@@ -2,14 +2,13 @@
 # ruff: noqa: I001
 
 # fmt: off
-from cometmq.serving.driver import Driver, Item
-from cometmq.serving.gate import Gate
+from cometmq.serving.driver import ONE_WAY, Driver, Item
 from cometmq.serving.handling import (
-    ADMIN, OPEN, Answer, Handler, HandlerTable, On, Outcome, Permission, Pub, Refused, Sub, Wait,
-    handler_table, handles,
+    ADMIN, OPEN, Answer, Gate, Handler, HandlerTable, On, Outcome, Permission, Pub, Refused, Sub,
+    Wait, handler_table, handles,
 )
 
 __all__ = [
-    "ADMIN", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable", "Item", "On", "Outcome",
-    "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table", "handles",
+    "ADMIN", "ONE_WAY", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable", "Item", "On",
+    "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table", "handles",
 ]

@@ -4,6 +4,7 @@ It decodes, asks the gate, keeps the limits, calls, parks what waits, and encode
 means is none of its business.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,15 +22,17 @@ from cometmq.protocol import (
     ResponseCode,
     ResponseHeader,
 )
-from cometmq.runtime import Clock, CometError, Timer
-from cometmq.serving.gate import Gate
-from cometmq.serving.handling import Answer, Handler, HandlerTable, Outcome, Refused, Wait
+from cometmq.runtime import Clock, CometError
+from cometmq.serving.handling import Answer, Gate, Handler, HandlerTable, Outcome, Refused, Wait
 
 log = logging.getLogger("cometmq.serving")
 
 Item: TypeAlias = frames.Frame | headers.Send | headers.Pull
 Lane = Callable[[Connection, list[headers.Send]], None]
 """Takes sends that the kernel has decoded already, and answers them itself."""
+
+ONE_WAY = 2
+"""The bit of a request's flag that asks for no answer."""
 
 BUSY = "[OVERLOAD]system busy, start flow control for a while"
 
@@ -136,23 +139,24 @@ class Driver:
         return outcome
 
     def _park(self, call: _Call, wait: Wait) -> None:
-        timer = Timer(lambda: self._resume(call, wait, late=True))
-        timer.start(max(0, wait.until_ms - self.clock.now_ms()) / 1000)
+        # No Timer: tens of thousands may be parked, and each object of theirs is the collector's.
+        loop, left_ms = asyncio.get_running_loop(), wait.until_ms - self.clock.now_ms()
+        late = loop.call_later(max(0, left_ms) / 1000, self._resume, call, wait, wait.until_ms)
         leave = call.connection.ended.watch(lambda _: self._drop(call))
-        call.unwatch = (timer.stop, leave, wait.on.watch(lambda _: self._resume(call, wait)))
+        call.unwatch = (late.cancel, leave, wait.on.watch(lambda _: self._resume(call, wait)))
         call.handler.waiting += 1
         self._parked[call] = None
 
-    def _resume(self, call: _Call, wait: Wait, *, late: bool = False) -> None:
+    def _resume(self, call: _Call, wait: Wait, least_ms: int = 0) -> None:
         """What was waited for has come, or the time is over."""
         self._drop(call)
-        now_ms = self.clock.now_ms()
+        # A timer may be a millisecond early, and `then` must see its deadline passed.
+        at_ms = max(self.clock.now_ms(), least_ms)
 
         def look() -> Outcome:
-            # A timer may be a millisecond early, and `then` must see its deadline passed.
-            outcome = wait.then(max(now_ms, wait.until_ms) if late else now_ms)
+            outcome = wait.then(at_ms)
             if isinstance(outcome, Wait):
-                assert not late, f"{call.handler.name} must answer when its time is over"
+                assert at_ms < wait.until_ms, f"{call.handler.name} must answer at the end"
                 return Wait(outcome.on, wait.until_ms, outcome.then)
             return outcome
 
@@ -162,7 +166,8 @@ class Driver:
         """Nobody waits for this answer any more."""
         del self._parked[call]
         call.handler.waiting -= 1
-        for end in call.unwatch:
+        ends, call.unwatch = call.unwatch, ()
+        for end in ends:
             end()
 
     def close(self) -> None:
@@ -175,7 +180,7 @@ class Driver:
 def _write(
     connection: Connection, request: Command, outcome: ResponseHeader | Answer | None
 ) -> None:
-    if outcome is None or request.is_oneway:
+    if outcome is None or request.flag & ONE_WAY:
         return
     answer = outcome if isinstance(outcome, Answer) else Answer(outcome)
     header, body, code, remark = answer.header, answer.body, answer.code, answer.remark

@@ -1,16 +1,17 @@
-"""Handlers: what one declares, is given and may return, and the table of those of a server."""
+"""Handlers: what one declares, is given and may return, who may ask it, and a server's table."""
 
 import inspect
-import typing
+import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
-from cometmq.net import Connection
+from cometmq.net import Address, Connection
 from cometmq.protocol import HEADERS, Command, RequestHeader, ResponseCode, ResponseHeader
-from cometmq.runtime import CometError
+from cometmq.runtime import BadSetting, CometError
+from cometmq.runtime.host import is_loopback
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,6 +125,38 @@ def handles(
     return mark
 
 
+class Gate:
+    """Who may ask what, before a handler sees it.
+
+    Only the administrative codes are guarded yet: a server that others can reach serves them to
+    this machine and to the addresses its operator named, to nobody else (design, "Security").
+    """
+
+    def __init__(self, bound: str, admin_allowed: tuple[str, ...] = ()) -> None:
+        self._guarded = not is_loopback(bound)
+        try:
+            self._allowed = [ipaddress.ip_network(one, strict=False) for one in admin_allowed]
+        except ValueError as error:
+            raise BadSetting(
+                f"adminAllowedAddresses={';'.join(admin_allowed)}: expected addresses or networks "
+                f"like 10.0.0.7;10.1.0.0/16 ({error})"
+            ) from None
+
+    def check(self, handler: Handler, local: Address, peer: Address) -> None:
+        """Refused where the peer may not ask this."""
+        if handler.needs.kind != "admin" or not self._guarded or is_loopback(peer.host):
+            return
+        if peer.host == local.host:  # one address at both ends: the peer is this machine
+            return
+        if not any(ipaddress.ip_address(peer.host) in one for one in self._allowed):
+            raise Refused(
+                ResponseCode.NO_PERMISSION,
+                f"{handler.name} is an administrative request, and {peer.host} is not allowed to "
+                "make it: ask from the server's own machine, or name the address in "
+                "adminAllowedAddresses",
+            )
+
+
 HandlerTable: TypeAlias = dict[int, Handler]
 
 
@@ -151,12 +184,11 @@ def _bind(
     function: Callable[..., Any], header: type[RequestHeader], owned: dict[type, object]
 ) -> Served:
     """The function as one of what is asked, by whom and when: what else it names is an owner."""
-    hints = typing.get_type_hints(function)
     places = {header: 0, Command: 1, Connection: 2}
     given: dict[str, object] = {}
     asks: list[tuple[str, int]] = []
-    for name in inspect.signature(function).parameters:
-        kind = hints[name]
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = parameter.annotation
         if kind in places:
             asks.append((name, places[kind]))
         elif name == "now_ms":
@@ -167,6 +199,6 @@ def _bind(
             raise TypeError(f"{function.__qualname__}: nobody owns {name}: {kind.__name__}")
 
     def serve(*asked: object) -> Outcome:
-        return typing.cast(Outcome, function(**given, **{name: asked[at] for name, at in asks}))
+        return cast(Outcome, function(**given, **{name: asked[at] for name, at in asks}))
 
     return serve

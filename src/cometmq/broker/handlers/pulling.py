@@ -114,13 +114,16 @@ class Arrival:
     hashes: frozenset[int] | None
 
     def watch(self, tell: Callable[[object], None]) -> Callable[[], None]:
+        wanted = self.hashes
+        if wanted is None:
+            return self.queue.arrivals.watch(tell)
         other = Timer(lambda: tell(None))
 
         def told(arrived: frozenset[int]) -> None:
-            if self.hashes is None or not self.hashes.isdisjoint(arrived):
-                tell(arrived)
-            else:
+            if wanted.isdisjoint(arrived):
                 other.start(SCAN_S)
+            else:
+                tell(arrived)
 
         unwatch = self.queue.arrivals.watch(told)
 
