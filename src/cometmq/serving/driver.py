@@ -141,9 +141,9 @@ class Driver:
     def _park(self, call: _Call, wait: Wait) -> None:
         # No Timer: tens of thousands may be parked, and each object of theirs is the collector's.
         loop, left_ms = asyncio.get_running_loop(), wait.until_ms - self.clock.now_ms()
-        late = loop.call_later(max(0, left_ms) / 1000, self._resume, call, wait, wait.until_ms)
+        timer = loop.call_later(max(0, left_ms) / 1000, self._resume, call, wait, wait.until_ms)
         leave = call.connection.ended.watch(lambda _: self._drop(call))
-        call.unwatch = (late.cancel, leave, wait.on.watch(lambda _: self._resume(call, wait)))
+        call.unwatch = (timer.cancel, leave, wait.on.watch(lambda _: self._resume(call, wait)))
         call.handler.waiting += 1
         self._parked[call] = None
 
@@ -156,7 +156,8 @@ class Driver:
         def look() -> Outcome:
             outcome = wait.then(at_ms)
             if isinstance(outcome, Wait):
-                assert at_ms < wait.until_ms, f"{call.handler.name} must answer at the end"
+                late = f"{call.handler.name} must answer when its time is over"
+                assert at_ms < wait.until_ms, late
                 return Wait(outcome.on, wait.until_ms, outcome.then)
             return outcome
 

@@ -14,6 +14,7 @@ from cometmq.protocol import (
     HeartBeat,
     OffsetAnswer,
     QueryConsumerOffset,
+    ViewMessageById,
 )
 from cometmq.runtime import Clock, Signal
 from cometmq.serving import (
@@ -51,6 +52,12 @@ def wait_for_the_bell(bell: Bell, ask: GetMaxOffset, now_ms: int):
     return look(now_ms)
 
 
+@handles(ViewMessageById, needs=OPEN)
+def wait_for_ever(bell: Bell, ask: ViewMessageById, now_ms: int):
+    """Has another bug: it waits on when its time is over."""
+    return Wait(bell.rings, now_ms + 5_000, lambda now_ms: Wait(bell.rings, now_ms + 5_000, None))
+
+
 @handles(GetMinOffset, needs=OPEN)
 def fail(ask: GetMinOffset):
     """Has a bug."""
@@ -74,7 +81,7 @@ def with_driver(work, **limits):
         network = SimulatedNetwork(random.Random(2))
         bell = Bell()
         module = types.ModuleType("handlers")
-        for one in (wait_for_the_bell, fail, echo, say_no):
+        for one in (wait_for_the_bell, wait_for_ever, fail, echo, say_no):
             setattr(module, one.__name__, one)
         table = handler_table([module], [bell])
         driver = Driver(table, Gate("127.0.0.1"), Clock(), **limits)
@@ -156,6 +163,15 @@ def test_a_bug_is_code_1_and_the_connection_lives_on():
         answer = await ask(channel, GetMinOffset("T", 0))
         assert (answer.code, answer.remark) == (1, "ZeroDivisionError: a bug")
         assert (await ask(channel, HeartBeat(), b"abc")).body == b"abc"
+
+    with_driver(work)
+
+
+def test_a_handler_that_waits_on_when_its_time_is_over_is_a_bug_and_leaves_nobody_waiting():
+    async def work(channel, bell, table):
+        answer = await ask(channel, ViewMessageById(0))
+        assert (answer.code, table[33].waiting) == (1, 0)
+        assert "wait_for_ever must answer when its time is over" in answer.remark
 
     with_driver(work)
 
