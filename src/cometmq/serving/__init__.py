@@ -10,5 +10,6 @@ from cometmq.serving.handling import (
 
 __all__ = [
     "ADMIN", "FAQ", "ONE_WAY", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable",
-    "Item", "On", "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table", "handles",
+    "Item", "On", "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table",
+    "handles",
 ]
