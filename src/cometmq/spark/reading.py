@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from cometmq.client import BrokerRefused, ClientError, NoRoute
-from cometmq.client.allocation import MessageQueue
-from cometmq.client.routes import MASTER, Routes
+from cometmq.client.routes import MASTER, MessageQueue, Routes
 from cometmq.net import Pool
 from cometmq.protocol import (
     Command,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cometmq import Message, Producer
-from cometmq.client import BrokerRefused, ClientError
-from cometmq.client.allocation import MessageQueue
+from cometmq.client import BrokerRefused, ClientError, MessageQueue
 from cometmq.kernel.pure.records import decode_all
 from cometmq.protocol import Command, RequestHeader
 from cometmq.spark import reading
