@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from cometmq.message import names
 from cometmq.runtime import BadSetting
-from cometmq.spark.columns import COLUMNS, ddl
+from cometmq.spark import COLUMNS
 from cometmq.spark.reading import Range, Reading, pulled
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """The columns that were asked for."""
-        return ddl(Options.read(self.options).columns)
+        # A StructType would need a context, a text needs none.
+        columns = Options.read(self.options).columns
+        return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
 
     def reader(self, schema: object) -> "Reader":
         """What plans and reads."""

@@ -69,7 +69,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bytes]]:
     def run(*answers: Any) -> list[bytes]:
         given = iter(answers)
 
-        async def ask(self: Reading, queue: Any, header: RequestHeader, *more: Any) -> Command:
+        async def ask(
+            self: Reading, queue: Any, header: RequestHeader, *_: Any, **__: Any
+        ) -> Command:
             answer = next(given)
             if isinstance(answer, Exception):
                 raise answer
@@ -77,13 +79,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bytes]]:
 
         async def main() -> list[bytes]:
             async with Reading("127.0.0.1:1") as one:
-                one._routes.refresh = nothing  # type: ignore[method-assign, assignment]
+                one.routes.renew = nothing  # type: ignore[method-assign, assignment]
                 return [chunk async for chunk in one.chunks(Range(QUEUE, 5, 10))]
 
         async def nothing(topic: str) -> None:
             pass
 
-        monkeypatch.setattr(Reading, "_ask", ask)
+        monkeypatch.setattr(Reading, "ask", ask)
         return asyncio.run(main())
 
     return run
