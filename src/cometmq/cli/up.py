@@ -15,7 +15,7 @@ from cometmq.broker import BrokerSettings
 from cometmq.kernel import NAME as KERNEL
 from cometmq.nameserver import NameServerSettings
 from cometmq.net import Address
-from cometmq.node import Node, NodeSettings, prove
+from cometmq.node import Node, NodeSettings
 from cometmq.runtime import BadSetting, settings
 from cometmq.store import LocalDisk, StoreError, StoreRefused, StoreSettings
 from cometmq.store.births import write_file
@@ -70,7 +70,7 @@ async def up(given: argparse.Namespace) -> int:
                 write_file(disk, "broker.conf", plan.properties(node))
             if node.name_server is not None:  # one of our own is there, and has us in a moment
                 await node.broker.registered(REGISTERED_S)
-            await prove(node.broker.address, node.name_server)
+            await node.prove()
             # What lives now lives on; the collector need not walk over it again (design).
             gc.collect()
             gc.freeze()

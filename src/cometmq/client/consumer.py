@@ -103,7 +103,7 @@ class Consumer:
                 await self._membership.close()
             else:  # cancelled: no time for answers, but what was acknowledged is said once more
                 await self._membership.commit()
-                for reader in self._membership.readers():
+                for reader in self._membership.owned.values():
                     reader.stop()
         finally:
             self._buffer.arrived.set()
@@ -135,7 +135,8 @@ class Membership:
     buffer: Buffer
 
     def __post_init__(self) -> None:
-        self._owned: dict[MessageQueue, Reader] = {}
+        self.owned: dict[MessageQueue, Reader] = {}
+        """The queues that are ours now."""
         self._wake = asyncio.Event()
         self._passing = asyncio.Lock()
         self._leaving = False
@@ -146,10 +147,6 @@ class Membership:
         """Something has changed: look again, at the routes too if they may be what is wrong."""
         self._refresh |= routes
         self._wake.set()
-
-    def readers(self) -> list[Reader]:
-        """The queues that are ours now."""
-        return list(self._owned.values())
 
     async def run(self) -> None:
         """Takes part in the group until cancelled."""
@@ -168,7 +165,7 @@ class Membership:
         """Gives every queue up, so that others go on where we were."""
         self._leaving = True
         async with self._passing:  # a pass that is under way takes nothing more
-            owned, self._owned = self._owned, {}
+            owned, self.owned = self.owned, {}
             await asyncio.gather(*(reader.drop() for reader in owned.values()))
 
     async def keep_committing(self) -> None:
@@ -179,7 +176,7 @@ class Membership:
 
     async def commit(self) -> None:
         """Tells the brokers how far we are in each queue."""
-        for reader in self.readers():
+        for reader in list(self.owned.values()):
             try:
                 await reader.commit()
             except CometError as error:
@@ -218,10 +215,10 @@ class Membership:
             await self.session.beat(self.session.routes.brokers())
             return False
         wanted = average(route.to_read, members, self.session.client_id)
-        for queue in [one for one in self._owned if one.topic == topic and one not in wanted]:
-            await self._owned.pop(queue).drop()
+        for queue in [one for one in self.owned if one.topic == topic and one not in wanted]:
+            await self.owned.pop(queue).drop()
         complete = True
-        for queue in [one for one in wanted if one not in self._owned]:
+        for queue in [one for one in wanted if one not in self.owned]:
             offset: int | None = None
             try:
                 offset = await self._start(queue)
@@ -232,7 +229,7 @@ class Membership:
             if self._leaving:
                 return False
             if offset is not None:
-                self._owned[queue] = Reader(self.session, self.plan, self.buffer, queue, offset)
+                self.owned[queue] = Reader(self.session, self.plan, self.buffer, queue, offset)
         return complete
 
     async def _members(self, topic: str, route: Route) -> list[str]:

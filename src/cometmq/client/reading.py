@@ -164,7 +164,7 @@ class Buffer:
     bytes: int = 0
     ready: "deque[ReceivedMessage]" = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    has_room: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def deliver(self, message: ReceivedMessage) -> None:
         """A message of one of our queues is there, for the first time or again."""
@@ -179,19 +179,13 @@ class Buffer:
         """So many messages and bytes more are here and not settled; or fewer."""
         self.messages += more
         self.bytes += size
-        if not self.full:
-            self.has_room.set()
-
-    @property
-    def full(self) -> bool:
-        """It takes no more; messages that wait to come again are part of it."""
-        return self.messages >= self.most_messages or self.bytes >= self.most_bytes
+        self.changed.set()
 
     async def room(self) -> None:
-        """Waits until it takes more."""
-        while self.full:
-            self.has_room.clear()
-            await self.has_room.wait()
+        """Waits until it takes more; messages that wait to come again are part of it."""
+        while self.messages >= self.most_messages or self.bytes >= self.most_bytes:
+            self.changed.clear()
+            await self.changed.wait()
 
 
 @dataclass(eq=False)

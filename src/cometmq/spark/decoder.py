@@ -154,12 +154,12 @@ class Records:
 
     def _column(self, name: str, broker: str) -> pa.Array:
         if name in _PROPERTY:
-            return self._properties.values_of(_PROPERTY[name])
+            return self._property(_PROPERTY[name])
         own = {
             "topic": lambda: _text(self._field(3)),
             "brokerName": lambda: pa.repeat(pa.scalar(broker), len(self._head)),
             "value": self._bodies,
-            "properties": lambda: self._properties.maps(),
+            "properties": lambda: self._properties,
             "bornHost": lambda: self._hosts(self._born_at, self._born_wide, _host),
             "storeHost": lambda: self._hosts(self._store_at, self._store_wide, _host),
             "offsetMsgId": self._offset_ids,
@@ -205,8 +205,12 @@ class Records:
             ) from None
 
     @cached_property
-    def _properties(self) -> "Properties":
-        return Properties(self._field(5))
+    def _properties(self) -> pa.Array:
+        return _maps(self._field(5))
+
+    def _property(self, name: str) -> pa.Array:
+        """The value of this name in each row, null where it has none."""
+        return pc.map_lookup(self._properties, name, "last")
 
     def _hosts(
         self, at: Ints, wide: npt.NDArray[np.bool_], write: Callable[[bytes], str]
@@ -230,7 +234,7 @@ class Records:
 
     def _deliver_times(self) -> pa.Array:
         """When a timer was or is due; what is no number there is no time."""
-        texts = [self._properties.values_of(f"TIMER_{name}_MS") for name in ("OUT", "DELIVER")]
+        texts = [self._property(f"TIMER_{name}_MS") for name in ("OUT", "DELIVER")]
         numbers = [
             pc.if_else(pc.match_substring_regex(text, r"^\d{1,15}$"), text, None).cast(pa.int64())
             for text in texts
@@ -240,55 +244,32 @@ class Records:
         return pc.if_else(found.is_valid(), times, None)
 
 
-class Properties:
-    """The property strings of some records: pairs of names and values, the last of equal names."""
-
-    def __init__(self, strings: pa.Array) -> None:
-        self._count = len(strings)
-        _, offsets, data = strings.buffers()
-        edges = np.frombuffer(offsets, np.int32, self._count + 1).astype(np.int64)
-        text = np.frombuffer(data or b"", np.uint8, edges[-1])
-        names, values, rows = self._pairs(text, edges)
-        codes = names.dictionary_encode()
-        # Of equal names in a row the last counts, as the original has it.
-        pairs = rows * max(1, len(codes.dictionary)) + codes.indices.to_numpy()
-        _, from_the_end = np.unique(pairs[::-1], return_index=True)
-        kept = np.sort(len(pairs) - 1 - from_the_end)
-        self._codes, self._values, self._rows = codes.take(kept), values.take(kept), rows[kept]
-
-    @staticmethod
-    def _pairs(text: npt.NDArray[np.uint8], edges: Ints) -> tuple[pa.Array, pa.Array, Ints]:
-        """All names, their values, and the row of each (spec 03 ch. 3.4)."""
-        # A pair ends at a 0x02 or at the end of its string, where the last 0x02 may be missing.
-        parted = np.flatnonzero(text == 2)
-        ends = np.concatenate([edges[1:], parted])
-        order = np.argsort(ends, kind="stable")  # the end of a string before a 0x02 behind it
-        following = np.concatenate([edges[1:], parted + 1])[order]
-        ends = ends[order]
-        begins = np.concatenate([edges[:1], following[:-1]])
-        # A name ends at the first 0x01; a value may hold more of them.
-        marks = np.append(np.flatnonzero(text == 1), len(text))
-        divides = marks[np.searchsorted(marks, begins)] if len(ends) else ends
-        sound = (divides > begins) & (divides < ends - 1)
-        begins, divides, ends = begins[sound], divides[sound], ends[sound]
-        cuts = (begins, divides, divides + 1, ends)
-        names, values = (_text(_between(cuts, pa.py_buffer(text), place)) for place in (0, 2))
-        return names, values, np.searchsorted(edges, begins, "right") - 1
-
-    def values_of(self, name: str) -> pa.Array:
-        """The value of this name in each row, null where it has none."""
-        code = self._codes.dictionary.index(name).as_py()
-        places = np.full(self._count, -1)
-        pairs = np.flatnonzero(self._codes.indices.to_numpy() == code)
-        if code >= 0:
-            places[self._rows[pairs]] = pairs
-        return self._values.take(pa.array(places, mask=places < 0))
-
-    def maps(self) -> pa.Array:
-        """All pairs of each row."""
-        edges = np.searchsorted(self._rows, np.arange(self._count + 1)).astype(np.int32)
-        names = self._codes.dictionary.take(self._codes.indices)
-        return pa.MapArray.from_arrays(pa.array(edges), names, self._values)
+def _maps(strings: pa.Array) -> pa.Array:
+    """The pairs that property strings hold (spec 03 ch. 3.4)."""
+    _, offsets, data = strings.buffers()
+    edges = np.frombuffer(offsets, np.int32, len(strings) + 1).astype(np.int64)
+    text = np.frombuffer(data or b"", np.uint8, edges[-1])
+    # A pair ends at a 0x02 or at the end of its string, where the last 0x02 may be missing.
+    parted = np.flatnonzero(text == 2)
+    ends = np.concatenate([edges[1:], parted])
+    order = np.argsort(ends, kind="stable")  # the end of a string before a 0x02 behind it
+    following = np.concatenate([edges[1:], parted + 1])[order]
+    ends, begins = ends[order], np.append(0, following[:-1])
+    # A name ends at the first 0x01; a value may hold more of them.
+    marks = np.append(np.flatnonzero(text == 1), len(text))
+    divides = marks[np.searchsorted(marks, begins)] if len(ends) else ends
+    sound = (divides > begins) & (divides < ends - 1)
+    begins, divides, ends = begins[sound], divides[sound], ends[sound]
+    cuts = (begins, divides, divides + 1, ends)
+    names, values = (_text(_between(cuts, pa.py_buffer(text), place)) for place in (0, 2))
+    # Of equal names in a row the last counts, as the original has it.
+    rows = np.searchsorted(edges, begins, "right") - 1
+    codes = names.dictionary_encode()
+    pairs = rows * max(1, len(codes.dictionary)) + codes.indices.to_numpy()
+    order = np.argsort(pairs, kind="stable")
+    kept = np.sort(order[np.diff(pairs[order], append=-1) != 0], kind="stable")
+    starts = np.searchsorted(rows[kept], np.arange(len(strings) + 1)).astype(np.int32)
+    return pa.MapArray.from_arrays(pa.array(starts), names.take(kept), values.take(kept))
 
 
 def _alike(rows: npt.NDArray[Any]) -> pa.Array:
