@@ -7,10 +7,10 @@ import logging
 import random
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from cometmq.client.errors import ClientError
-from cometmq.client.reading import Buffer, Plan, Reader, ReceivedMessage, Start
+from cometmq.client.reading import Buffer, Reader, ReceivedMessage
 from cometmq.client.routes import MessageQueue, Route, average, java_order
 from cometmq.client.session import Session
 from cometmq.filtering import Tags
@@ -27,9 +27,11 @@ from cometmq.protocol import (
     ResponseCode,
     SubscriptionData,
 )
-from cometmq.runtime import Clock, CometError
+from cometmq.runtime import CometError
 
 log = logging.getLogger("cometmq.client")
+
+Start = Literal["earliest", "latest"]
 
 COMMIT_S = 5.0
 PERIOD_S = 20.0
@@ -56,43 +58,17 @@ class Consumer:
         fault = group_fault(group) or next(filter(None, map(topic_fault, subscribe)), None)
         if fault or not subscribe:
             raise BadMessage(fault or "subscribe to at least one topic: {'orders': '*'}")
-        tags = {topic: Tags.parse(text) for topic, text in subscribe.items()}
-        tags[retry_topic(group)] = Tags.parse("*")
-        self._plan = Plan(tags, start, pull_batch)
-        self._buffer = Buffer(buffer_messages, buffer_bytes)
+        wanted = {topic: Tags.parse(text) for topic, text in subscribe.items()}
+        wanted[retry_topic(group)] = Tags.parse("*")
+        self._buffer = Buffer(pull_batch, buffer_messages, buffer_bytes)
         self._current: ReceivedMessage | None = None
         self._session = Session(namesrv, group, network, random)
-        self._membership = Membership(self._session, self._plan, self._buffer)
+        self._membership = Membership(self._session, self._buffer, wanted, start)
 
     async def __aenter__(self) -> Self:
-        self._plan.version = Clock().now_ms()
-        session = self._session
-        session.heartbeat = session.heartbeat.but(consumer_data_set=(self._told(),))
-        await session.__aenter__()
-        session.scope.start(self._membership.run(), "membership")
-        session.scope.start(self._membership.keep_committing(), "commits")
+        await self._session.__aenter__()
+        self._membership.join()
         return self
-
-    def _told(self) -> ConsumerData:
-        """What brokers are told of this consumer."""
-        wanted = tuple(
-            SubscriptionData(
-                code_set=tags.codes,
-                sub_string=tags.text,
-                sub_version=self._plan.version,
-                tags_set=tags.tags,
-                topic=topic,
-            )
-            for topic, tags in self._plan.tags.items()
-        )
-        where = "FIRST" if self._plan.start == "earliest" else "LAST"
-        return ConsumerData(
-            consume_from_where=f"CONSUME_FROM_{where}_OFFSET",
-            consume_type="CONSUME_PASSIVELY",
-            group_name=self._session.group,
-            message_model="CLUSTERING",
-            subscription_data_set=wanted,
-        )
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
@@ -131,8 +107,9 @@ class Membership:
     """Takes and gives up queues as members of the group come and go."""
 
     session: Session
-    plan: Plan
     buffer: Buffer
+    wanted: dict[str, Tags]
+    start: Start
 
     def __post_init__(self) -> None:
         self.owned: dict[MessageQueue, Reader] = {}
@@ -148,8 +125,32 @@ class Membership:
         self._refresh |= routes
         self._wake.set()
 
-    async def run(self) -> None:
-        """Takes part in the group until cancelled."""
+    def join(self) -> None:
+        """Takes part in the group, for as long as the session lasts."""
+        session = self.session
+        wanted = tuple(
+            SubscriptionData(
+                code_set=tags.codes,
+                sub_string=tags.text,
+                sub_version=session.began_ms,
+                tags_set=tags.tags,
+                topic=topic,
+            )
+            for topic, tags in self.wanted.items()
+        )
+        where = "FIRST" if self.start == "earliest" else "LAST"
+        consumer = ConsumerData(
+            consume_from_where=f"CONSUME_FROM_{where}_OFFSET",
+            consume_type="CONSUME_PASSIVELY",
+            group_name=session.group,
+            message_model="CLUSTERING",
+            subscription_data_set=wanted,
+        )
+        session.heartbeat = session.heartbeat.but(consumer_data_set=(consumer,))
+        session.scope.start(self._keep_balanced(), "membership")
+        session.scope.start(self._keep_committing(), "commits")
+
+    async def _keep_balanced(self) -> None:
         while True:
             self._wake.clear()
             async with self._passing:
@@ -168,8 +169,7 @@ class Membership:
             owned, self.owned = self.owned, {}
             await asyncio.gather(*(reader.drop() for reader in owned.values()))
 
-    async def keep_committing(self) -> None:
-        """Commits now and then, until cancelled."""
+    async def _keep_committing(self) -> None:
         while True:
             await asyncio.sleep(COMMIT_S)
             await self.commit()
@@ -188,7 +188,7 @@ class Membership:
         routes = self.session.routes
         known = routes.brokers()
         look_up, self._refresh = (routes.refresh if self._refresh else routes.find), False
-        for topic in self.plan.tags:
+        for topic in self.wanted:
             try:
                 await look_up(topic)
             except CometError as error:
@@ -198,7 +198,7 @@ class Membership:
         # A broker that has not heard of us would leave us out of the list of members.
         if news := [one for one in routes.brokers() if one not in known]:
             await self.session.beat(news)
-        for topic in self.plan.tags:
+        for topic in self.wanted:
             route = routes.known(topic)
             if route is not None and not self._leaving:
                 try:
@@ -229,7 +229,8 @@ class Membership:
             if self._leaving:
                 return False
             if offset is not None:
-                self.owned[queue] = Reader(self.session, self.plan, self.buffer, queue, offset)
+                tags = self.wanted[topic]
+                self.owned[queue] = Reader(self.session, self.buffer, queue, tags, offset)
         return complete
 
     async def _members(self, topic: str, route: Route) -> list[str]:
@@ -250,7 +251,7 @@ class Membership:
         committed = QueryConsumerOffset(self.session.group, topic, number)
         answer = await self.session.ask(queue, committed, expected=expected)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            if topic.startswith(RETRY) or self.plan.start == "earliest":
+            if topic.startswith(RETRY) or self.start == "earliest":
                 return 0
             answer = await self.session.ask(queue, GetMaxOffset(topic, number))
         return OffsetAnswer.read(answer.fields).offset

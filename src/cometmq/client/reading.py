@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Self
+from typing import Self
 
 from cometmq.client.errors import BrokerRefused
 from cometmq.client.routes import MASTER, MessageQueue
@@ -25,8 +25,6 @@ from cometmq.protocol import (
 from cometmq.runtime import CometError
 
 log = logging.getLogger("cometmq.client")
-
-Start = Literal["earliest", "latest"]
 
 HOLD_MS, PULL_S = 15_000, 30.0
 """How long a broker may hold a pull, and we wait: 15 s, the next 5 s scan, and a margin."""
@@ -144,20 +142,11 @@ class ReceivedMessage:
 
 
 @dataclass(eq=False)
-class Plan:
-    """What a consumer wants, how it is pulled, and where a group begins that never committed."""
-
-    tags: dict[str, Tags]
-    start: Start
-    pull_batch: int
-    version: int = 0
-    """Of what it wants: brokers take a later one for the better one."""
-
-
-@dataclass(eq=False)
 class Buffer:
     """The messages of all queues that are here and not settled, and those of them to be had now."""
 
+    pull_batch: int
+    """The most messages that one pull brings."""
     most_messages: int
     most_bytes: int
     messages: int = 0
@@ -193,14 +182,13 @@ class Reader:
     """Pulls one queue into the buffer, and knows which of its messages are done."""
 
     session: Session
-    plan: Plan
     buffer: Buffer
     queue: MessageQueue
+    tags: Tags
     next: int
     """The offset that is pulled next."""
 
     def __post_init__(self) -> None:
-        self._tags = self.plan.tags[self.queue.topic]
         self._suggested = MASTER
         self._dropped = False
         # In the order of the queue: the first is where the group would have to go on.
@@ -228,14 +216,14 @@ class Reader:
             topic=self.queue.topic,
             queue_id=self.queue.queue_id,
             queue_offset=self.next,
-            max_msg_nums=self.plan.pull_batch,
+            max_msg_nums=self.buffer.pull_batch,
             # Our filter goes with each pull, so that a broker that has just been started and
             # knows nobody yet serves us all the same.
             sys_flag=SUSPEND | SUBSCRIPTION,
             commit_offset=0,
             suspend_timeout_millis=HOLD_MS,
-            subscription=self._tags.text,
-            sub_version=self.plan.version,
+            subscription=self.tags.text,
+            sub_version=self.session.began_ms,
             expression_type="TAG",
         )
         return await self.session.ask(
@@ -252,7 +240,7 @@ class Reader:
             for record in records.decode_all(answer.body):
                 message = ReceivedMessage(record, self)
                 # The broker compares hashes; two tags can share one (spec 04 18.2, stage 3).
-                if record.queue_offset >= self.next and self._tags.matches(message.tag):
+                if record.queue_offset >= self.next and self.tags.matches(message.tag):
                     self._unsettled[record.queue_offset] = record.size
                     self.buffer.hold(1, record.size)
                     self.buffer.deliver(message)

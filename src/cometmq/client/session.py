@@ -51,6 +51,7 @@ class Session:
 
     async def __aenter__(self) -> Self:
         self.clock = Clock()
+        self.began_ms = self.clock.now_ms()
         await self.scope.__aenter__()
         self._running = True
         self.scope.start(self._keep_known(), "routes and heartbeats")
