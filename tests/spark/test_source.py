@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cometmq import Message, Producer
-from cometmq.spark import COLUMNS
+from cometmq.spark.columns import COLUMNS
 from tests.processes import NodeUp, free_port, start_node
 from tests.spark.rows import rows_of
 from tests.spark.sent import check, has_ipv6, send_all

@@ -13,33 +13,7 @@ from cometmq.spark.java import NoJava, java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["COLUMNS", "NoJava", "SparkMissing", "register", "session"]
-
-COLUMNS = {
-    "topic": "STRING",
-    "brokerName": "STRING",
-    "queueId": "INT",
-    "queueOffset": "BIGINT",
-    "physicalOffset": "BIGINT",
-    "msgId": "STRING",
-    "offsetMsgId": "STRING",
-    "tags": "STRING",
-    "keys": "STRING",
-    "value": "BINARY",
-    "properties": "MAP<STRING,STRING>",
-    "flag": "INT",
-    "sysFlag": "INT",
-    "reconsumeTimes": "INT",
-    "bornTimestamp": "TIMESTAMP",
-    "storeTimestamp": "TIMESTAMP",
-    "deliverTimestamp": "TIMESTAMP",
-    "bornHost": "STRING",
-    "storeHost": "STRING",
-    "bodyCrc": "BIGINT",
-    "preparedTransactionOffset": "BIGINT",
-    "storeSize": "INT",
-}
-"""The columns of the source: their order, names and types as Spark writes them (spec 09 ch. 3)."""
+__all__ = ["NoJava", "SparkMissing", "register", "session"]
 
 DEFAULTS = {
     "spark.ui.enabled": "false",

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from cometmq.kernel import Malformed
 from cometmq.message import BadCompression, SysFlag, decompress, host_text
 from cometmq.net import Address
-from cometmq.spark import COLUMNS
+from cometmq.spark.columns import COLUMNS
 
 Ints = npt.NDArray[np.int64]
 

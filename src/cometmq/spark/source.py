@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from cometmq.message import names
 from cometmq.runtime import BadSetting
-from cometmq.spark import COLUMNS
+from cometmq.spark.columns import COLUMNS
 from cometmq.spark.reading import Range, Reading, pulled
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Reader(DataSourceReader):
         if not isinstance(partition, Task):
             return
         # Spark looks for sources, and plans, in processes that need nothing so heavy.
-        from cometmq.spark import decoder
+        from cometmq.spark.decoder import batches
 
         _freeze()
         options, wanted = partition.options, partition.range
@@ -123,7 +123,7 @@ class Reader(DataSourceReader):
             chunks = pulled(options.namesrv, wanted)
             try:
                 while data := runner.run(_next(chunks)):
-                    yield from decoder.batches(data, wanted.queue.broker, options.columns)
+                    yield from batches(data, wanted.queue.broker, options.columns)
             finally:
                 runner.run(chunks.aclose())
 

@@ -16,7 +16,8 @@ from tests.unit.kernel.test_records import STORES, golden, log_of
 pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
-from cometmq.spark import COLUMNS, decoder  # noqa: E402
+from cometmq.spark import decoder  # noqa: E402
+from cometmq.spark.columns import COLUMNS  # noqa: E402
 
 NARROW, WIDE = b"\x7f\0\0\1\0\0\x1f\x90", bytes(15) + b"\1" + b"\0\0\x1f\x90"
 
