@@ -120,9 +120,8 @@ class Membership:
         self._refresh = False
         self.session.changed.watch(self._look_again)
 
-    def _look_again(self, routes: bool) -> None:
-        """Something has changed: look again, at the routes too if they may be what is wrong."""
-        self._refresh |= routes
+    def _look_again(self, changed: str) -> None:
+        self._refresh |= changed == "routes"
         self._wake.set()
 
     def join(self) -> None:

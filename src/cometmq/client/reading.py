@@ -12,9 +12,10 @@ from cometmq.client.errors import BrokerRefused
 from cometmq.client.routes import MASTER, MessageQueue
 from cometmq.client.session import Session
 from cometmq.filtering import Tags
-from cometmq.kernel import records
+from cometmq.kernel import Malformed, records
 from cometmq.message import LARGEST_BODY, decompress, properties
 from cometmq.protocol import (
+    BadField,
     Command,
     ConsumerSendMsgBack,
     PullAnswer,
@@ -150,7 +151,7 @@ class Buffer:
     most_messages: int
     most_bytes: int
     messages: int = 0
-    bytes: int = 0
+    size: int = 0
     ready: "deque[ReceivedMessage]" = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -167,12 +168,12 @@ class Buffer:
     def hold(self, more: int, size: int) -> None:
         """So many messages and bytes more are here and not settled; or fewer."""
         self.messages += more
-        self.bytes += size
+        self.size += size
         self.changed.set()
 
     async def room(self) -> None:
         """Waits until it takes more; messages that wait to come again are part of it."""
-        while self.messages >= self.most_messages or self.bytes >= self.most_bytes:
+        while self.messages >= self.most_messages or self.size >= self.most_bytes:
             self.changed.clear()
             await self.changed.wait()
 
@@ -203,8 +204,8 @@ class Reader:
                 continue
             except BrokerRefused as error:
                 log.info("%s", error)
-                self.session.changed.fire(True)
-            except ValueError as error:
+                self.session.changed.fire("routes")
+            except (BadField, Malformed) as error:
                 log.error("%s sent what is no message: %s", self.queue, error)
             except CometError as error:
                 log.info("pull of %s: %s", self.queue, error)

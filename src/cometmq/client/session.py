@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Literal, Self
 
 from cometmq.client.errors import BrokerRefused, NotRunning
 from cometmq.client.routes import MASTER, MessageQueue, Routes
@@ -44,9 +44,9 @@ class Session:
         self.client_id = f"{self.host}@{self.random.getrandbits(62)}"
         self.heartbeat = HeartbeatData(client_id=self.client_id)
         """What brokers are told of us, once it says what we produce or consume."""
-        self.changed: Signal[bool] = Signal()
-        """The group's members have changed; with true, a broker does not serve us as it should:
-        perhaps it has forgotten us, or the routes are what is wrong."""
+        self.changed: Signal[Literal["members", "routes"]] = Signal()
+        """What is not as it was: the members of the group, or perhaps the routes, since a broker
+        does not serve us as it should; it may have forgotten us too."""
         self._running = False
 
     async def __aenter__(self) -> Self:
@@ -94,7 +94,7 @@ class Session:
     def _asked(self, command: Command) -> Command | None:
         """Brokers may tell us that a group changed; nothing else that they ask is built."""
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            self.changed.fire(False)
+            self.changed.fire("members")
             return None
         remark = f" request type {command.code} not supported"
         code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -111,18 +111,20 @@ class Session:
             await self.beat(self.routes.brokers())
 
     async def beat(self, addresses: Iterable[Address]) -> None:
-        """Tells brokers who we are; one that is away is told when it is back."""
-        await self._tell(self._concerned(addresses), HeartBeat(), self.heartbeat.write())
+        """Tells brokers who we are, all at once; one that is away is told when it is back."""
+        body = self.heartbeat.write()
+        told = self._concerned(addresses)
+        await asyncio.gather(*(self._tell(one, HeartBeat(), body) for one in told))
 
     async def _leave(self) -> None:
         """Tells the brokers that know this client that it goes: others need not wait for it."""
-        concerned = self._concerned(self.routes.brokers())
         goodbye = UnregisterClient(
             self.client_id,
             producer_group=self.group if self.heartbeat.producer_data_set else None,
             consumer_group=self.group if self.heartbeat.consumer_data_set else None,
         )
-        await self._tell([one for one in concerned if self.pool.is_open(one)], goodbye, b"")
+        told = filter(self.pool.is_open, self._concerned(self.routes.brokers()))
+        await asyncio.gather(*(self._tell(one, goodbye) for one in told))
 
     def _concerned(self, addresses: Iterable[Address]) -> list[Address]:
         """The brokers among them that have to know us: all of a consumer's, a producer's masters,
@@ -133,13 +135,9 @@ class Session:
         produces = bool(self.heartbeat.producer_data_set)
         return [one for one in addresses if produces and brokers.get(one)]
 
-    async def _tell(self, addresses: list[Address], header: RequestHeader, body: bytes) -> None:
-        """All of them at once: one that is silent keeps nobody waiting but us."""
-
-        async def tell(address: Address) -> None:
-            try:
-                await self.pool.ask(address, header, body=body)
-            except CometError as error:
-                log.info("%s did not hear our %s: %s", address, type(header).__name__, error)
-
-        await asyncio.gather(*map(tell, addresses))
+    async def _tell(self, address: Address, header: RequestHeader, body: bytes = b"") -> None:
+        """One that is silent keeps nobody waiting but us."""
+        try:
+            await self.pool.ask(address, header, body=body)
+        except CometError as error:
+            log.info("%s did not hear our %s: %s", address, type(header).__name__, error)

@@ -43,7 +43,11 @@ class Options:
             *(f"{one!r} is missing: {KNOWN[one]}" for one in KNOWN if not listed[one]),
             *(fault for topic in topics if (fault := _topic_fault(topic))),
             *(f"there is no column {one!r}" for one in columns if one not in COLUMNS),
-            *(f"{one!r} names something twice" for one in KNOWN if _repeats(listed[one])),
+            *(
+                f"{one!r} names something twice"
+                for one, parts in listed.items()
+                if len(set(parts)) < len(parts)
+            ),
         ]
         if faults:
             raise BadSetting(
@@ -55,10 +59,6 @@ class Options:
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _repeats(listed: tuple[str, ...]) -> bool:
-    return len(set(listed)) < len(listed)
 
 
 def _topic_fault(topic: str) -> str | None:
