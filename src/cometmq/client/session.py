@@ -102,7 +102,8 @@ class Session:
 
     def _opened(self, address: Address) -> None:
         """A broker forgets its clients with their connections: it is told at once again."""
-        self.scope.start(self.beat([address]), f"first heartbeat to {address}")
+        if self._running:  # a connection may be made while the block ends
+            self.scope.start(self.beat([address]), f"first heartbeat to {address}")
 
     async def _keep_known(self) -> None:
         while True:
