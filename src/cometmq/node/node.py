@@ -3,7 +3,7 @@
 import random
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 from cometmq.broker import Broker, BrokerSettings
@@ -45,9 +45,9 @@ class NotProved(CometError):
 class NodeSettings:
     """What runs in a node; without a name server the broker registers where it is told."""
 
-    name_server: NameServerSettings | None = field(default_factory=NameServerSettings)
-    broker: BrokerSettings = field(default_factory=BrokerSettings)
-    store: StoreSettings = field(default_factory=StoreSettings)
+    name_server: NameServerSettings | None
+    broker: BrokerSettings
+    store: StoreSettings
 
 
 class Node:
