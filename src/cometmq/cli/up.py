@@ -94,8 +94,8 @@ class Plan:
         self.own_sizes = not given.file
         if self.own_sizes:
             values.setdefault("mappedFileSizeCommitLog", str(SMALL_LOG))
-        used: set[str] = set()
-        self.data = self._data(given, values, used)
+        self.data = self._data(given, values)
+        used = {DATA, LOG}
         broker = settings.read(BrokerSettings, values, used)
         store = settings.read(StoreSettings, values, used)
         if given.broker:
@@ -112,8 +112,7 @@ class Plan:
         known = {key for model in MODELS for key in settings.keys(model)} | {DATA}
         self.idle = settings.without_effect(values, used, known)
 
-    def _data(self, given: argparse.Namespace, values: Mapping[str, str], used: set[str]) -> Path:
-        used |= {DATA, LOG}
+    def _data(self, given: argparse.Namespace, values: Mapping[str, str]) -> Path:
         if given.data:
             root = Path(given.data)
         elif DATA in values:
