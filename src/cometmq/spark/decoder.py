@@ -159,7 +159,7 @@ class Records:
             "topic": lambda: _text(self._field(3)),
             "brokerName": lambda: pa.repeat(pa.scalar(broker), len(self._head)),
             "value": self._bodies,
-            "properties": lambda: self._properties,
+            "properties": lambda: self._properties[0],
             "bornHost": lambda: self._hosts(self._born_at, self._born_wide, _host),
             "storeHost": lambda: self._hosts(self._store_at, self._store_wide, _host),
             "offsetMsgId": self._offset_ids,
@@ -205,12 +205,16 @@ class Records:
             ) from None
 
     @cached_property
-    def _properties(self) -> pa.Array:
-        return _maps(self._field(5))
+    def _properties(self) -> tuple[pa.Array, pa.Array, Ints]:
+        return _pairs(self._field(5))
 
     def _property(self, name: str) -> pa.Array:
         """The value of this name in each row, null where it has none."""
-        return pc.map_lookup(self._properties, name, "last")
+        maps, names, rows = self._properties
+        pairs = np.flatnonzero(names.indices.to_numpy() == names.dictionary.index(name).as_py())
+        places = np.full(len(maps), -1)
+        places[rows[pairs]] = pairs
+        return maps.items.take(pa.array(places, mask=places < 0))
 
     def _hosts(
         self, at: Ints, wide: npt.NDArray[np.bool_], write: Callable[[bytes], str]
@@ -244,8 +248,10 @@ class Records:
         return pc.if_else(found.is_valid(), times, None)
 
 
-def _maps(strings: pa.Array) -> pa.Array:
-    """The pairs that property strings hold (spec 03 ch. 3.4)."""
+def _pairs(strings: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
+    """The pairs that property strings hold (spec 03 ch. 3.4), as a map for each row; and the name
+    and the row of each pair.
+    """
     _, offsets, data = strings.buffers()
     edges = np.frombuffer(offsets, np.int32, len(strings) + 1).astype(np.int64)
     text = np.frombuffer(data or b"", np.uint8, edges[-1])
@@ -264,12 +270,14 @@ def _maps(strings: pa.Array) -> pa.Array:
     names, values = (_text(_between(cuts, pa.py_buffer(text), place)) for place in (0, 2))
     # Of equal names in a row the last counts, as the original has it.
     rows = np.searchsorted(edges, begins, "right") - 1
-    codes = names.dictionary_encode()
-    pairs = rows * max(1, len(codes.dictionary)) + codes.indices.to_numpy()
+    encoded = names.dictionary_encode()
+    pairs = rows * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy()
     order = np.argsort(pairs, kind="stable")
     kept = np.sort(order[np.diff(pairs[order], append=-1) != 0], kind="stable")
-    starts = np.searchsorted(rows[kept], np.arange(len(strings) + 1)).astype(np.int32)
-    return pa.MapArray.from_arrays(pa.array(starts), names.take(kept), values.take(kept))
+    encoded, rows = encoded.take(kept), rows[kept]
+    starts = np.searchsorted(rows, np.arange(len(strings) + 1)).astype(np.int32)
+    names = encoded.dictionary_decode()
+    return pa.MapArray.from_arrays(pa.array(starts), names, values.take(kept)), encoded, rows
 
 
 def _alike(rows: npt.NDArray[Any]) -> pa.Array:
