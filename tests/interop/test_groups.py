@@ -70,7 +70,7 @@ def test_a_group_of_a_java_and_a_python_member_splits_the_queues_as_java_would(
             ) as consumer:
 
                 def ours() -> list[int]:
-                    readers = consumer._membership.readers()
+                    readers = consumer._membership.owned.values()
                     return sorted(r.queue.queue_id for r in readers if r.queue.topic == topic)
 
                 await asyncio.to_thread(

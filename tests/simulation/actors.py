@@ -6,8 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from cometmq.client import Consumer, NotConfirmed, Producer, Receipt, ReceivedMessage
-from cometmq.client.allocation import MessageQueue
+from cometmq.client import (
+    Consumer,
+    MessageQueue,
+    NotConfirmed,
+    Producer,
+    Receipt,
+    ReceivedMessage,
+)
 from cometmq.message import Message
 from cometmq.net import Address, Network
 from cometmq.protocol import Command, RequestHeader, SendMessageV2, UpdateConsumerOffset
@@ -27,8 +33,8 @@ class NumberedProducer(Producer):
         super().__init__(*args, **more)
         self._ledger = ledger
 
-    def header(self, parcel: Any, queue: MessageQueue) -> SendMessageV2:
-        header = super().header(parcel, queue)
+    def _addressed(self, parcel: Any, queue: MessageQueue) -> SendMessageV2:
+        header = super()._addressed(parcel, queue)
         now = asyncio.get_running_loop().time()
         number = self._ledger.tried(parcel.topic, queue.queue_id, parcel.ids, now)
         return replace(header, properties=f"{header.properties}{ATTEMPT}\x01{number}\x02")
@@ -112,7 +118,7 @@ class Seller:
 
 def watched(consumer: Consumer, ledger: Ledger) -> Consumer:
     """The same consumer, whose commits the ledger sees."""
-    pool = consumer.session.pool
+    pool = consumer._session.pool
     ask, tell = pool.ask, pool.tell
 
     def note(header: RequestHeader) -> Commit | None:

@@ -45,7 +45,7 @@ PATH_METHODS |= {"symlink_to", "hardlink_to", "is_file", "is_dir", "is_symlink",
 # file -> what it may use although its room may not, and why.
 ALLOWED: dict[str, tuple[set[str], str]] = {
     DISK: (FILE_CALLS | FILE_MODULES | PATH_METHODS, "the seam itself"),
-    "cli/main.py": ({"uvloop"}, "the command chooses the loop that it runs"),
+    "cli/__init__.py": ({"uvloop"}, "the command chooses the loop that it runs"),
     "spark/java.py": (
         {"pathlib.Path", "shutil", "tempfile", ".read_text()"},
         "it finds and prepares a Java, far from any data directory",

@@ -15,7 +15,7 @@ from cometmq.broker import BrokerSettings
 from cometmq.kernel import NAME as KERNEL
 from cometmq.nameserver import NameServerSettings
 from cometmq.net import Address
-from cometmq.node import Node, NodeSettings, prove
+from cometmq.node import Node, NodeSettings
 from cometmq.runtime import BadSetting, settings
 from cometmq.store import LocalDisk, StoreError, StoreRefused, StoreSettings
 from cometmq.store.births import write_file
@@ -70,7 +70,7 @@ async def up(given: argparse.Namespace) -> int:
                 write_file(disk, "broker.conf", plan.properties(node))
             if node.name_server is not None:  # one of our own is there, and has us in a moment
                 await node.broker.registered(REGISTERED_S)
-            await prove(node.broker.address, node.name_server)
+            await node.prove()
             # What lives now lives on; the collector need not walk over it again (design).
             gc.collect()
             gc.freeze()
@@ -94,8 +94,8 @@ class Plan:
         self.own_sizes = not given.file
         if self.own_sizes:
             values.setdefault("mappedFileSizeCommitLog", str(SMALL_LOG))
-        used: set[str] = set()
-        self.data = self._data(given, values, used)
+        self.data = self._data(given, values)
+        used = {DATA, LOG}
         broker = settings.read(BrokerSettings, values, used)
         store = settings.read(StoreSettings, values, used)
         if given.broker:
@@ -112,8 +112,7 @@ class Plan:
         known = {key for model in MODELS for key in settings.keys(model)} | {DATA}
         self.idle = settings.without_effect(values, used, known)
 
-    def _data(self, given: argparse.Namespace, values: Mapping[str, str], used: set[str]) -> Path:
-        used |= {DATA, LOG}
+    def _data(self, given: argparse.Namespace, values: Mapping[str, str]) -> Path:
         if given.data:
             root = Path(given.data)
         elif DATA in values:

@@ -1,27 +1,42 @@
-"""Consumer: a member of a group, as an asynchronous iterator over the messages of its queues."""
+"""Consumer: a member of a group, as an asynchronous iterator over the messages of its queues; the
+member works out by itself, as every other one does, which queues are its own.
+"""
 
 import asyncio
 import logging
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, Self
 
-from cometmq.client.membership import Membership
-from cometmq.client.reading import Reader
-from cometmq.client.received import ReceivedMessage
+from cometmq.client.errors import ClientError
+from cometmq.client.reading import Buffer, Reader, ReceivedMessage
+from cometmq.client.routes import MessageQueue, Route, average, java_order
 from cometmq.client.session import Session
 from cometmq.filtering import Tags
 from cometmq.message import BadMessage
-from cometmq.message.names import group_fault, retry_topic, topic_fault
+from cometmq.message.names import RETRY, group_fault, retry_topic, topic_fault
 from cometmq.net import Network
-from cometmq.protocol import ConsumerData, HeartbeatData, SubscriptionData, UnregisterClient
+from cometmq.protocol import (
+    ConsumerData,
+    ConsumerIds,
+    GetConsumerListByGroup,
+    GetMaxOffset,
+    OffsetAnswer,
+    QueryConsumerOffset,
+    ResponseCode,
+    SubscriptionData,
+)
 from cometmq.runtime import CometError
 
 log = logging.getLogger("cometmq.client")
 
 Start = Literal["earliest", "latest"]
+
 COMMIT_S = 5.0
+PERIOD_S = 20.0
+SOON_S = 1.0
+"""After a pass in which something could not be done yet."""
 
 
 class Consumer:
@@ -43,60 +58,16 @@ class Consumer:
         fault = group_fault(group) or next(filter(None, map(topic_fault, subscribe)), None)
         if fault or not subscribe:
             raise BadMessage(fault or "subscribe to at least one topic: {'orders': '*'}")
-        self.group = group
-        self.start: Start = start
-        self.pull_batch = pull_batch
-        self.version = 0
-        self._subscribed = {topic: Tags.parse(text) for topic, text in subscribe.items()}
-        self._subscribed[retry_topic(group)] = Tags.parse("*")
-        self._most_messages = buffer_messages
-        self._most_bytes = buffer_bytes
-        self._held = self._held_bytes = 0
-        self._ready: deque[ReceivedMessage] = deque()
-        self._arrived = asyncio.Event()
-        self._has_room = asyncio.Event()
+        wanted = {topic: Tags.parse(text) for topic, text in subscribe.items()}
+        wanted[retry_topic(group)] = Tags.parse("*")
+        self._buffer = Buffer(pull_batch, buffer_messages, buffer_bytes)
         self._current: ReceivedMessage | None = None
-        self.session = Session(
-            namesrv,
-            network=network,
-            chance=random,
-            masters_only=False,
-            describe=self._describe,
-            leaving=lambda me: UnregisterClient(me, consumer_group=group),
-            notified=lambda: self._membership.wake(),
-        )
-        self._membership = Membership(self, list(self._subscribed))
-
-    def tags(self, topic: str) -> Tags:
-        """What this consumer wants of a topic."""
-        return self._subscribed[topic]
-
-    def _describe(self, me: str) -> HeartbeatData:
-        wanted = tuple(
-            SubscriptionData(
-                code_set=tags.codes,
-                sub_string=tags.text,
-                sub_version=self.version,
-                tags_set=tags.tags,
-                topic=topic,
-            )
-            for topic, tags in self._subscribed.items()
-        )
-        where = "FIRST" if self.start == "earliest" else "LAST"
-        consumer = ConsumerData(
-            consume_from_where=f"CONSUME_FROM_{where}_OFFSET",
-            consume_type="CONSUME_PASSIVELY",
-            group_name=self.group,
-            message_model="CLUSTERING",
-            subscription_data_set=wanted,
-        )
-        return HeartbeatData(client_id=me, consumer_data_set=(consumer,))
+        self._session = Session(namesrv, group, network, random)
+        self._membership = Membership(self._session, self._buffer, wanted, start)
 
     async def __aenter__(self) -> Self:
-        session = await self.session.__aenter__()
-        self.version = session.clock.now_ms()
-        session.scope.start(self._membership.run(), "membership")
-        session.scope.start(self._keep_committing(), "commits")
+        await self._session.__aenter__()
+        self._membership.join()
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -107,66 +78,179 @@ class Consumer:
             if error is None or isinstance(error, Exception):
                 await self._membership.close()
             else:  # cancelled: no time for answers, but what was acknowledged is said once more
-                await self._commit()
-                for reader in self._membership.readers():
+                await self._membership.commit()
+                for reader in self._membership.owned.values():
                     reader.stop()
         finally:
-            self._arrived.set()
-            await self.session.__aexit__(kind, error, trace)
+            self._buffer.arrived.set()
+            await self._session.__aexit__(kind, error, trace)
 
     def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
         """The next message; asking for it acknowledges the one before."""
-        self.session.check_running("consumer")
+        self._session.check_running("consumer")
         if self._current is not None:
             await self._current.ack()
             self._current = None
-        while not self._ready:
-            self._arrived.clear()
-            await self._arrived.wait()
-            self.session.check_running("consumer")
-        self._current = self._ready.popleft()
+        while not self._buffer.ready:
+            self._buffer.arrived.clear()
+            await self._buffer.arrived.wait()
+            self._session.check_running("consumer")
+        self._current = self._buffer.ready.popleft()
         return self._current
 
-    def deliver(self, message: ReceivedMessage) -> None:
-        """A message of one of our queues is there, for the first time or again."""
-        self._ready.append(message)
-        self._arrived.set()
 
-    def forget(self, reader: Reader) -> None:
-        """A queue has gone to another member: what it brought is not delivered here any more."""
-        self._ready = deque(one for one in self._ready if one._reader is not reader)
+@dataclass(eq=False)
+class Membership:
+    """Takes and gives up queues as members of the group come and go."""
 
-    def hold(self, more: int, size: int) -> None:
-        """So many messages and bytes more are here and not settled; or fewer."""
-        self._held += more
-        self._held_bytes += size
-        if not self._full():
-            self._has_room.set()
+    session: Session
+    buffer: Buffer
+    wanted: dict[str, Tags]
+    start: Start
 
-    def _full(self) -> bool:
-        return self._held >= self._most_messages or self._held_bytes >= self._most_bytes
+    def __post_init__(self) -> None:
+        self.owned: dict[MessageQueue, Reader] = {}
+        """The queues that are ours now."""
+        self._wake = asyncio.Event()
+        self._passing = asyncio.Lock()
+        self._leaving = False
+        self._refresh = False
+        self.session.changed.watch(self._look_again)
 
-    async def room(self) -> None:
-        """Waits until the buffer takes more; messages that wait to come again are part of it."""
-        while self._full():
-            self._has_room.clear()
-            await self._has_room.wait()
+    def _look_again(self, changed: str) -> None:
+        self._refresh |= changed == "routes"
+        self._wake.set()
 
-    def trouble(self) -> None:
-        """A broker does not serve us as it should: perhaps it has forgotten us."""
-        self._membership.wake(routes=True)
+    def join(self) -> None:
+        """Takes part in the group, for as long as the session lasts."""
+        session = self.session
+        wanted = tuple(
+            SubscriptionData(
+                code_set=tags.codes,
+                sub_string=tags.text,
+                sub_version=session.began_ms,
+                tags_set=tags.tags,
+                topic=topic,
+            )
+            for topic, tags in self.wanted.items()
+        )
+        where = "FIRST" if self.start == "earliest" else "LAST"
+        consumer = ConsumerData(
+            consume_from_where=f"CONSUME_FROM_{where}_OFFSET",
+            consume_type="CONSUME_PASSIVELY",
+            group_name=session.group,
+            message_model="CLUSTERING",
+            subscription_data_set=wanted,
+        )
+        session.heartbeat = session.heartbeat.but(consumer_data_set=(consumer,))
+        session.scope.start(self._keep_balanced(), "membership")
+        session.scope.start(self._keep_committing(), "commits")
+
+    async def _keep_balanced(self) -> None:
+        while True:
+            self._wake.clear()
+            async with self._passing:
+                balanced = await self._pass()
+            try:
+                async with asyncio.timeout(PERIOD_S if balanced else SOON_S):
+                    await self._wake.wait()
+                await asyncio.sleep(0)  # those who are told of one change wake us once
+            except TimeoutError:
+                pass
+
+    async def close(self) -> None:
+        """Gives every queue up, so that others go on where we were."""
+        self._leaving = True
+        async with self._passing:  # a pass that is under way takes nothing more
+            owned, self.owned = self.owned, {}
+            await asyncio.gather(*(reader.drop() for reader in owned.values()))
 
     async def _keep_committing(self) -> None:
         while True:
             await asyncio.sleep(COMMIT_S)
-            await self._commit()
+            await self.commit()
 
-    async def _commit(self) -> None:
-        for reader in self._membership.readers():
+    async def commit(self) -> None:
+        """Tells the brokers how far we are in each queue."""
+        for reader in list(self.owned.values()):
             try:
                 await reader.commit()
             except CometError as error:
                 log.info("offset of %s not committed: %s", reader.queue, error)
+
+    async def _pass(self) -> bool:
+        """One look at all topics; whether everything came out as it should."""
+        balanced = True
+        routes = self.session.routes
+        known = routes.brokers()
+        look_up, self._refresh = (routes.refresh if self._refresh else routes.find), False
+        for topic in self.wanted:
+            try:
+                await look_up(topic)
+            except CometError as error:
+                balanced = False
+                if not topic.startswith(RETRY):
+                    log.info("topic %s: %s", topic, error)
+        # A broker that has not heard of us would leave us out of the list of members.
+        if news := [one for one in routes.brokers() if one not in known]:
+            await self.session.beat(news)
+        for topic in self.wanted:
+            route = routes.known(topic)
+            if route is not None and not self._leaving:
+                try:
+                    balanced &= await self._balance(topic, route)
+                except CometError as error:
+                    log.info("group %s, topic %s: %s", self.session.group, topic, error)
+                    balanced = False
+        return balanced
+
+    async def _balance(self, topic: str, route: Route) -> bool:
+        members = await self._members(topic, route)
+        if self.session.client_id not in members:
+            # Its broker has lost us, with the connection perhaps: we are no member until it knows.
+            await self.session.beat(self.session.routes.brokers())
+            return False
+        wanted = average(route.to_read, members, self.session.client_id)
+        for queue in [one for one in self.owned if one.topic == topic and one not in wanted]:
+            await self.owned.pop(queue).drop()
+        complete = True
+        for queue in [one for one in wanted if one not in self.owned]:
+            offset: int | None = None
+            try:
+                offset = await self._start(queue)
+            except CometError as error:
+                # Never a guess: a queue that started at one would skip or repeat messages.
+                log.info("%s is not read yet: %s", queue, error)
+                complete = False
+            if self._leaving:
+                return False
+            if offset is not None:
+                tags = self.wanted[topic]
+                self.owned[queue] = Reader(self.session, self.buffer, queue, tags, offset)
+        return complete
+
+    async def _members(self, topic: str, route: Route) -> list[str]:
+        brokers = sorted(route.addresses)
+        if not brokers:
+            raise ClientError("the route has no broker that could be asked for the members")
+        broker = self.session.random.choice(brokers)
+        address = await self.session.routes.address(topic, broker)
+        answer = await self.session.pool.ask(address, GetConsumerListByGroup(self.session.group))
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        return sorted(ConsumerIds.read(answer.body).consumer_id_list, key=java_order)
+
+    async def _start(self, queue: MessageQueue) -> int:
+        """Where to go on, or to begin (spec 04 4.4)."""
+        topic, number = queue.topic, queue.queue_id
+        expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        committed = QueryConsumerOffset(self.session.group, topic, number)
+        answer = await self.session.ask(queue, committed, expected=expected)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            if topic.startswith(RETRY) or self.start == "earliest":
+                return 0
+            answer = await self.session.ask(queue, GetMaxOffset(topic, number))
+        return OffsetAnswer.read(answer.fields).offset

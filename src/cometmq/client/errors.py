@@ -1,7 +1,24 @@
-"""What can go wrong for a client; texts say what was tried, where, how long, and what to do."""
+"""What comes of a send, and what can go wrong for a client; texts say what was tried, where, how
+long, and what to do.
+"""
 
-from cometmq.client.receipt import Receipt
+from dataclasses import dataclass
+
 from cometmq.runtime import CometError
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Where a message is that a broker has taken; of a batch, where its first message is."""
+
+    message_id: str
+    """The id that the client made; it stays the same however often the message is sent."""
+    offset_message_id: str
+    """The id that says where the broker stored it; of a batch, all of them, parted by commas."""
+    topic: str
+    broker: str
+    queue_id: int
+    queue_offset: int
 
 
 class ClientError(CometError):

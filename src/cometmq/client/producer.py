@@ -3,13 +3,11 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Self
 
-from cometmq.client.allocation import MessageQueue
-from cometmq.client.errors import BrokerRefused, NoRoute, NotConfirmed, SendFailed
-from cometmq.client.receipt import Receipt
-from cometmq.client.routes import TEMPLATE, Route
+from cometmq.client.errors import BrokerRefused, NoRoute, NotConfirmed, Receipt, SendFailed
+from cometmq.client.routes import MessageQueue, Route
 from cometmq.client.session import Session
 from cometmq.message import (
     LARGEST_BODY,
@@ -20,17 +18,9 @@ from cometmq.message import (
     compress,
     properties,
 )
-from cometmq.message.names import group_fault
+from cometmq.message.names import TEMPLATE_TOPIC, group_fault
 from cometmq.net import Network
-from cometmq.protocol import (
-    HeartbeatData,
-    ProducerData,
-    RequestCode,
-    ResponseCode,
-    SendAnswer,
-    SendMessageV2,
-    UnregisterClient,
-)
+from cometmq.protocol import ProducerData, RequestCode, ResponseCode, SendAnswer, SendMessageV2
 from cometmq.runtime import CometError, TimedOut
 
 TRIED_AGAIN = (1, 2, 14, 16, 17, 204, 205)
@@ -47,15 +37,16 @@ BORROWED_QUEUES = 4
 
 @dataclass(frozen=True)
 class _Parcel:
-    """What travels: one message or one batch, ready for any broker."""
+    """What travels, ready for any broker: one message or one batch; and how its way has been."""
 
     topic: str
-    code: int
+    header: SendMessageV2
     body: bytes
-    properties: str
-    sys_flag: int
-    flag: int
     ids: str
+    code: int
+    began: float
+    tried: list[tuple[str, CometError]] = field(default_factory=list)
+    """The brokers that did not take it, and why."""
 
 
 class Producer:
@@ -74,22 +65,12 @@ class Producer:
     ) -> None:
         if fault := group_fault(group):
             raise BadMessage(fault)
-        self._group = group
         self._timeout_ms = timeout_ms
         self._tries = max(1, tries)
         self._compress_above = compress_above
-        self._session = Session(
-            namesrv,
-            network=network,
-            chance=random,
-            masters_only=True,
-            describe=lambda me: HeartbeatData(
-                client_id=me, producer_data_set=(ProducerData(group_name=group),)
-            ),
-            leaving=lambda me: UnregisterClient(me, producer_group=group),
-        )
-        chance = self._session.random
-        self._ids = UniqueIds(self._session.host, chance.getrandbits(16), chance)
+        self._session = session = Session(namesrv, group, network, random)
+        session.heartbeat = session.heartbeat.but(producer_data_set=(ProducerData(group),))
+        self._ids = UniqueIds(session.host, session.random.getrandbits(16), session.random)
         self._turns: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
@@ -111,81 +92,116 @@ class Producer:
         With a queue there is one try. Raises SendFailed, BrokerRefused, NoRoute, or NotConfirmed
         where the message is stored less surely than the broker promises.
         """
-        self._session.check_running("producer")
         parcel = self._pack(message, queue)
-        return await _Sending(self, parcel, queue, timeout_ms or self._timeout_ms).run()
+        until = parcel.began + (timeout_ms or self._timeout_ms) / 1000
+        for tries_left in range(1 if queue is not None else self._tries, 0, -1):
+            route = await self._route(parcel, until, tries_left)
+            where = queue or self._next_queue(route, parcel)
+            # While another broker could be tried, a silent one does not get all the time.
+            others = len({one.broker for one in route.to_write}) > 1
+            share_s = (until - self._session.clock.time()) / (tries_left if others else 1)
+            if share_s <= 0:
+                break
+            try:
+                return await self._try(parcel, route, where, share_s)
+            except NotConfirmed:
+                raise
+            except CometError as error:
+                if isinstance(error, BrokerRefused) and error.code not in TRIED_AGAIN:
+                    raise
+                parcel.tried.append((where.broker, error))
+        last = parcel.tried[-1][1] if parcel.tried else None
+        late = last is None or isinstance(last, TimedOut)
+        failure = self._failure(parcel, LATE if late else "see what each broker said")
+        failure.code = last.code if last is not None else None
+        raise failure from last
 
     async def send_oneway(
         self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None
     ) -> None:
         """Sends without waiting for an answer; nobody knows whether it was stored."""
-        self._session.check_running("producer")
         parcel = self._pack(message, queue)
         route = await self._session.routes.find_to_send(parcel.topic)
-        where = queue or self.next_queue(route, parcel.topic, None)
-        header = self.header(parcel, where)
-        address = route.master(where.broker)
+        where = queue or self._next_queue(route, parcel)
+        header, address = self._addressed(parcel, where), route.master(where.broker)
         await self._session.pool.tell(address, header, parcel.body, parcel.code)
 
     def _pack(self, given: Message | Sequence[Message], queue: MessageQueue | None) -> _Parcel:
+        self._session.check_running("producer")
+        clock = self._session.clock
+        now_ms, sys_flag, flag = clock.now_ms(), 0, 0
         if isinstance(given, Message):
-            parcel = self._pack_one(given)
+            given.check()
+            topic, body, flag, ids = given.topic, given.body, given.flag, self._ids.make(now_ms)
+            if len(body) >= self._compress_above:
+                body, sys_flag = compress(body)
+            pairs, code = given.stored_properties(ids), RequestCode.SEND_MESSAGE_V2
         else:
-            parcel = self._pack_batch(given)
-        if queue is not None and queue.topic != parcel.topic:
-            raise BadMessage(
-                f"message's topic not equal mq's topic: {parcel.topic!r} and {queue.topic!r}"
-            )
-        return parcel
+            body, ids = self._join(given, now_ms)
+            topic, waits = given[0].topic, given[0].wait_stored
+            # No id for the batch: a 5.x broker of the original would give it to every member.
+            pairs = {properties.WAIT: "true" if waits else "false"}
+            code = RequestCode.SEND_BATCH_MESSAGE
+        if queue is not None and queue.topic != topic:
+            raise BadMessage(f"message's topic not equal mq's topic: {topic!r} and {queue.topic!r}")
+        header = SendMessageV2(
+            group=self._session.group,
+            topic=topic,
+            default_topic=TEMPLATE_TOPIC,
+            default_topic_queues=BORROWED_QUEUES,
+            queue_id=0,
+            sys_flag=sys_flag,
+            born_ms=now_ms,
+            message_flag=flag,
+            properties=properties.encode(pairs).decode(),
+            batch=code == RequestCode.SEND_BATCH_MESSAGE,
+        )
+        return _Parcel(topic, header, body, ids, code, clock.time())
 
-    def _pack_one(self, message: Message) -> _Parcel:
-        message.check()
-        unique = self._ids.make(self._session.clock.now_ms())
-        body, sys_flag = message.body, 0
-        if len(body) >= self._compress_above:
-            body, sys_flag = compress(body)
-        text = properties.encode(message.stored_properties(unique)).decode()
-        code = RequestCode.SEND_MESSAGE_V2
-        return _Parcel(message.topic, code, body, text, sys_flag, message.flag, unique)
-
-    def _pack_batch(self, messages: Sequence[Message]) -> _Parcel:
+    def _join(self, messages: Sequence[Message], now_ms: int) -> tuple[bytes, str]:
+        """The body of a batch, and the ids of its members."""
         batches.check(messages)
-        now = self._session.clock.now_ms()
-        ids = [self._ids.make(now) for _ in messages]
+        ids = [self._ids.make(now_ms) for _ in messages]
         body = batches.encode(
             (one.flag, one.body, properties.encode(one.stored_properties(unique)))
             for one, unique in zip(messages, ids, strict=True)
         )
         batches.check_size(body, LARGEST_BODY)
-        waits = "true" if messages[0].wait_stored else "false"
-        # No id for the batch itself: a 5.x broker of the original would give it to every member.
-        text = properties.encode({properties.WAIT: waits}).decode()
-        code = RequestCode.SEND_BATCH_MESSAGE
-        return _Parcel(messages[0].topic, code, body, text, 0, 0, ",".join(ids))
+        return body, ",".join(ids)
 
-    def header(self, parcel: _Parcel, queue: MessageQueue) -> SendMessageV2:
-        """What is said about a parcel that goes to this queue."""
-        return SendMessageV2(
-            group=self._group,
-            topic=parcel.topic,
-            default_topic=TEMPLATE,
-            default_topic_queues=BORROWED_QUEUES,
-            queue_id=queue.queue_id,
-            sys_flag=parcel.sys_flag,
-            born_ms=self._session.clock.now_ms(),
-            message_flag=parcel.flag,
-            properties=parcel.properties,
-            batch=parcel.code == RequestCode.SEND_BATCH_MESSAGE,
-            broker=queue.broker,
-        )
+    def _addressed(self, parcel: _Parcel, queue: MessageQueue) -> SendMessageV2:
+        """What is said about a parcel that now goes to this queue."""
+        now_ms = self._session.clock.now_ms()
+        return replace(parcel.header, queue_id=queue.queue_id, broker=queue.broker, born_ms=now_ms)
 
-    def next_queue(self, route: Route, topic: str, failed: str | None) -> MessageQueue:
+    async def _route(self, parcel: _Parcel, until: float, tries_left: int) -> Route:
+        """Where the topic is; it is looked up again where that may be why a try has failed."""
+        routes, clock = self._session.routes, self._session.clock
+        try:
+            if parcel.tried:  # a silent name server does not cost another try
+                async with asyncio.timeout((until - clock.time()) / tries_left):
+                    await routes.renew(parcel.topic)
+        except TimeoutError:
+            pass
+        try:
+            async with asyncio.timeout_at(until):
+                return await routes.find_to_send(parcel.topic)
+        except TimeoutError:
+            asked = ", ".join(map(str, routes.servers))
+            raise self._failure(
+                parcel,
+                f"no name server of {asked} has said where the topic is: is one running there? "
+                "Give more time with timeout_ms",
+            ) from None
+
+    def _next_queue(self, route: Route, parcel: _Parcel) -> MessageQueue:
         """Round robin over all queues; past the broker that failed, if there is another."""
-        queues = route.to_write
+        topic, queues = parcel.topic, route.to_write
         if not queues:
             raise NoRoute(
                 f"no route for topic {topic!r}: brokers have it, but none of them may be written to"
             )
+        failed = parcel.tried[-1][0] if parcel.tried else None
         turn = self._turns.get(topic)
         if turn is None:
             turn = self._session.random.randrange(len(queues))
@@ -196,100 +212,33 @@ class Producer:
         self._turns[topic] = turn
         return queues[turn % len(queues)]
 
-
-class _Sending:
-    """One send, from its first try to its receipt or its failure."""
-
-    def __init__(
-        self, producer: Producer, parcel: _Parcel, queue: MessageQueue | None, timeout_ms: int
-    ) -> None:
-        self._producer = producer
-        self._session = producer._session
-        self._parcel = parcel
-        self._queue = queue
-        self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
-        self._until = self._began + timeout_ms / 1000
-        self._tried: list[str] = []
-
-    async def run(self) -> Receipt:
-        """Tries until one try succeeds, the tries are used up, or the time is over."""
-        tries = 1 if self._queue is not None else self._producer._tries
-        failed: str | None = None
-        last: CometError | None = None
-        for tries_left in range(tries, 0, -1):
-            if last is not None:
-                await self._refresh(self._left_s / tries_left)
-            route = await self._route()
-            where = self._queue or self._producer.next_queue(route, self._parcel.topic, failed)
-            # While another broker could be tried, a silent one does not get all the time.
-            others = len({one.broker for one in route.to_write}) > 1
-            share_s = self._left_s / tries_left if others else self._left_s
-            if share_s <= 0:
-                break
-            try:
-                return await self._try(route, where, share_s)
-            except NotConfirmed:
-                raise
-            except CometError as error:
-                if isinstance(error, BrokerRefused) and error.code not in TRIED_AGAIN:
-                    raise
-                last = error
-            failed = where.broker
-            self._tried.append(f"{failed} ({last})")
-        late = last is None or isinstance(last, TimedOut)
-        raise self._failure(LATE if late else "see what each broker said", last) from last
-
-    @property
-    def _left_s(self) -> float:
-        return self._until - self._loop.time()
-
-    async def _route(self) -> Route:
-        routes = self._session.routes
-        try:
-            async with asyncio.timeout_at(self._until):
-                return await routes.find_to_send(self._parcel.topic)
-        except TimeoutError:
-            asked = ", ".join(map(str, routes.servers))
-            raise self._failure(
-                f"no name server of {asked} has said where the topic is: is one running there? "
-                "Give more time with timeout_ms"
-            ) from None
-
-    async def _refresh(self, within_s: float) -> None:
-        """The route may be what was wrong; a silent name server does not cost another try."""
-        try:
-            async with asyncio.timeout(within_s):
-                await self._session.routes.refresh(self._parcel.topic)
-        except (TimeoutError, CometError):
-            pass  # the route that we have is the best there is
-
-    async def _try(self, route: Route, where: MessageQueue, within_s: float) -> Receipt:
-        parcel, address = self._parcel, route.master(where.broker)
-        header = self._producer.header(parcel, where)
+    async def _try(
+        self, parcel: _Parcel, route: Route, queue: MessageQueue, within_s: float
+    ) -> Receipt:
+        address, topic = route.master(queue.broker), parcel.topic
+        header = self._addressed(parcel, queue)
         pool = self._session.pool
         answer = await pool.ask(address, header, within_s, parcel.body, parcel.code)
         unconfirmed = NOT_CONFIRMED.get(answer.code)
         if answer.code and unconfirmed is None:
-            what = f"send to {parcel.topic!r}, queue {where.queue_id}"
-            raise BrokerRefused(what, f"{where.broker} at {address}", answer.code, answer.remark)
+            what = f"send to {topic!r}, queue {queue.queue_id}"
+            raise BrokerRefused(what, f"{queue.broker} at {address}", answer.code, answer.remark)
         told = SendAnswer.read(answer.fields)
-        place = where.broker, told.queue_id, told.queue_offset
-        receipt = Receipt(parcel.ids, told.msg_id, parcel.topic, *place)
+        place = queue.broker, told.queue_id, told.queue_offset
+        receipt = Receipt(parcel.ids, told.msg_id, topic, *place)
         if unconfirmed is not None:
             raise NotConfirmed(
-                f"send to {parcel.topic!r}: {where.broker} at {address} has stored the message, "
-                f"but {unconfirmed} (code {answer.code}); sending it again would make a duplicate",
+                f"send to {topic!r}: {queue.broker} at {address} has stored the message, but "
+                f"{unconfirmed} (code {answer.code}); sending it again would make a duplicate",
                 answer.code,
                 receipt,
             )
         return receipt
 
-    def _failure(self, advice: str, last: CometError | None = None) -> SendFailed:
-        cost_ms = (self._loop.time() - self._began) * 1000
-        failure = SendFailed(
-            f"Send [{len(self._tried)}] times, still failed, cost [{cost_ms:.0f}]ms, "
-            f"Topic: {self._parcel.topic}, BrokersSent: [{', '.join(self._tried)}]; {advice}"
+    def _failure(self, parcel: _Parcel, advice: str) -> SendFailed:
+        cost_ms = (self._session.clock.time() - parcel.began) * 1000
+        tried = ", ".join(f"{broker} ({why})" for broker, why in parcel.tried)
+        return SendFailed(
+            f"Send [{len(parcel.tried)}] times, still failed, cost [{cost_ms:.0f}]ms, "
+            f"Topic: {parcel.topic}, BrokersSent: [{tried}]; {advice}"
         )
-        failure.code = last.code if last is not None else None
-        return failure

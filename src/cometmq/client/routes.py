@@ -1,19 +1,55 @@
-"""Routes: where topics are, asked of the name servers and kept for a while."""
+"""Routes: where topics are, asked of the name servers and kept for a while; the queues of a topic,
+and which of them a member of a group consumes.
+"""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
-from cometmq.client.allocation import MessageQueue
 from cometmq.client.errors import BrokerRefused, ClientError, NoRoute
+from cometmq.message.names import TEMPLATE_TOPIC
 from cometmq.net import Address, Pool
 from cometmq.protocol import GetRouteInfo, ResponseCode, TopicRouteData
 from cometmq.runtime import BadSetting, CometError
 
+Q = TypeVar("Q")
+
 READ, WRITE = 4, 2
 MASTER = 0
-TEMPLATE = "TBW102"
 MOST_BORROWED = 4
 """Queues of a topic that a send is about to make, as the original's clients count them."""
+
+
+class MessageQueue(NamedTuple):
+    """A queue of a topic, by the broker that has it."""
+
+    topic: str
+    broker: str
+    queue_id: int
+
+    @property
+    def order(self) -> tuple[bytes, bytes, int]:
+        """How all members sort queues: Java compares texts by their UTF-16 units."""
+        return java_order(self.topic), java_order(self.broker), self.queue_id
+
+
+def java_order(text: str) -> bytes:
+    """What texts are sorted by, to come out as in Java."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def average(queues: Sequence[Q], members: Sequence[str], me: str) -> list[Q]:
+    """AVG: a contiguous range for each member, the first ones one longer (spec 04 7.3).
+
+    Queues and members are sorted already; every member has to see the same order.
+    """
+    if me not in members:
+        return []
+    index, count = members.index(me), len(members)
+    size, longer = divmod(len(queues), count)
+    start = index * size + min(index, longer)
+    return list(queues[start : start + size + (index < longer)])
 
 
 @dataclass(frozen=True)
@@ -31,14 +67,6 @@ class Route:
             raise ClientError(f"The broker[{broker}] not exist: its master is in no route")
         return address
 
-    def any_of(self, broker: str, wanted: int = MASTER) -> Address:
-        """Where a broker is read from: the one that is wanted, or else another that is there."""
-        addresses = self.addresses.get(broker, {})
-        address = addresses.get(wanted) or next(iter(addresses.values()), None)
-        if address is None:
-            raise ClientError(f"The broker[{broker}] not exist: it is in no route")
-        return address
-
     @classmethod
     def of(cls, topic: str, data: TopicRouteData) -> "Route":
         """What a name server's answer means for a client."""
@@ -54,11 +82,9 @@ class Route:
             if one.perm & READ and one.broker_name in addresses:
                 count = one.read_queue_nums
                 read += [MessageQueue(topic, one.broker_name, n) for n in range(count)]
-        return cls(
-            tuple(sorted(write, key=lambda queue: queue.order)),
-            tuple(sorted(read, key=lambda queue: queue.order)),
-            addresses,
-        )
+        for queues in (write, read):
+            queues.sort(key=lambda queue: queue.order)
+        return cls(tuple(write), tuple(read), addresses)
 
 
 class Routes:
@@ -86,8 +112,7 @@ class Routes:
         found: dict[Address, bool] = {}
         for route in self._known.values():
             for addresses in route.addresses.values():
-                for number, address in addresses.items():
-                    found[address] = number == MASTER
+                found |= {address: number == MASTER for number, address in addresses.items()}
         return found
 
     async def find(self, topic: str) -> Route:
@@ -100,7 +125,7 @@ class Routes:
             return await self.find(topic)
         except NoRoute as missing:
             try:
-                template = await self._ask(TEMPLATE)
+                template = await self._ask(TEMPLATE_TOPIC)
             except NoRoute:
                 raise missing from None
             few = [
@@ -109,24 +134,29 @@ class Routes:
             ]
             return Route.of(topic, template.but(queue_datas=few))
 
+    async def address(self, topic: str, broker: str, wanted: int = MASTER) -> Address:
+        """Where a broker is read from: the one that is wanted, else the first that is there."""
+        addresses = (await self.find(topic)).addresses.get(broker)
+        if not addresses:
+            raise ClientError(f"broker {broker!r} is in no route of {topic!r} any more")
+        return addresses.get(wanted) or addresses[min(addresses)]
+
     async def refresh(self, topic: str) -> Route:
         """Asks again; a known topic that the server has forgotten keeps its route (spec 01 21)."""
         try:
-            route = Route.of(topic, await self._ask(topic))
+            self._known[topic] = Route.of(topic, await self._ask(topic))
         except NoRoute:
-            if topic in self._known:
-                return self._known[topic]
-            raise
-        self._known[topic] = route
-        return route
+            if topic not in self._known:
+                raise
+        return self._known[topic]
 
-    async def refresh_all(self) -> None:
-        """Asks for every known topic again; servers that are away change nothing."""
-        for topic in list(self._known):
-            try:
+    async def renew(self, *topics: str) -> None:
+        """Asks again, if that can be: else the routes that we have are the best there are."""
+        try:
+            for topic in topics or tuple(self._known):
                 await self.refresh(topic)
-            except CometError:
-                return
+        except CometError:
+            pass
 
     async def _ask(self, topic: str) -> TopicRouteData:
         """Asks the server that answered last; the others in turn while it does not."""

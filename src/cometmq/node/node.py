@@ -1,26 +1,52 @@
-"""The node's assembly: which servers run, and the order in which they start and stop."""
+"""The node: which servers run, the order in which they start and stop, the proof that they work."""
 
 import random
 from collections.abc import Coroutine
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass, replace
 from typing import Self
 
 from cometmq.broker import Broker, BrokerSettings
+from cometmq.message.names import TEMPLATE_TOPIC
 from cometmq.nameserver import NameServer, NameServerSettings
-from cometmq.net import Address, Limits, LocalNetwork, Network
-from cometmq.runtime import BadSetting, LocalThreads, Threads, fresh
+from cometmq.net import Address, Limits, LocalNetwork, Network, Pool
+from cometmq.protocol import (
+    Command,
+    GetRouteInfo,
+    PullMessage,
+    RequestHeader,
+    ResponseCode,
+    SendAnswer,
+    SendMessageV2,
+    TopicFilterType,
+    TopicRouteData,
+    UpdateAndCreateTopic,
+)
+from cometmq.runtime import BadSetting, Clock, CometError, LocalThreads, Threads, fresh
 from cometmq.runtime.host import is_wildcard, own_address
 from cometmq.store import Disk, StoreSettings
+
+PROOF_TOPIC = "COMETMQ_SELF_TEST"
+"""Where the proof's messages lie; each start of `cometmq up` adds one."""
+
+PROOF_GROUP = "SELF_TEST_C_GROUP"
+"""A group of the system: it is there where groups are not made by themselves."""
+
+WITHIN_S = 10.0
+SUSPEND, SUBSCRIPTION = 2, 4
+
+
+class NotProved(CometError):
+    """The node runs but does not do its work."""
 
 
 @dataclass(frozen=True)
 class NodeSettings:
     """What runs in a node; without a name server the broker registers where it is told."""
 
-    name_server: NameServerSettings | None = field(default_factory=NameServerSettings)
-    broker: BrokerSettings = field(default_factory=BrokerSettings)
-    store: StoreSettings = field(default_factory=StoreSettings)
+    name_server: NameServerSettings | None
+    broker: BrokerSettings
+    store: StoreSettings
 
 
 class Node:
@@ -41,14 +67,9 @@ class Node:
         self._threads = threads or LocalThreads()
         self._random = chance or fresh()
         self._name_server: NameServer | None = None
-        self._broker: Broker | None = None
-        self._ends = AsyncExitStack()
-
-    @property
-    def broker(self) -> Broker:
+        self.broker: Broker
         """The broker, once the node has started."""
-        assert self._broker is not None, "the node has not started"
-        return self._broker
+        self._ends = AsyncExitStack()
 
     @property
     def name_server(self) -> Address | None:
@@ -80,7 +101,7 @@ class Node:
                 told = [part for part in broker.namesrv_addr.split(";") if part]
                 names = ";".join(dict.fromkeys([*told, self.namesrv]))
                 broker = replace(broker, namesrv_addr=names)
-            self._broker = Broker(
+            self.broker = Broker(
                 broker,
                 settings.store,
                 network=self._network,
@@ -88,10 +109,44 @@ class Node:
                 threads=self._threads,
                 chance=self._random,
             )
-            ends.push_async_callback(self._broker.close)
+            ends.push_async_callback(self.broker.close)
             asked = Address(broker.bound, broker.listen_port)
-            await _taking(self._broker.start(), asked, "broker", "--broker")
+            await _taking(self.broker.start(), asked, "broker", "--broker")
             self._ends = ends.pop_all()
+
+    async def prove(self) -> None:
+        """Sends a message and reads it back, each as any client would, and looks for its route.
+
+        A name server that is not ours may be away: a broker starts all the same, and registers
+        later.
+        """
+        broker, name_server = self.broker.address, self.name_server
+        born_ms = Clock().now_ms()
+        body = f"cometmq proved itself at {born_ms}".encode()
+        with closing(Pool(self._network)) as pool:
+            made = UpdateAndCreateTopic(
+                PROOF_TOPIC, TEMPLATE_TOPIC, 1, 1, 6, TopicFilterType.SINGLE_TAG
+            )
+            await _ask(pool, broker, "make its topic", made)
+            send = SendMessageV2(PROOF_GROUP, PROOF_TOPIC, TEMPLATE_TOPIC, 1, 0, 0, born_ms, 0)
+            sent = await _ask(pool, broker, "send a message", send, body)
+            offset = SendAnswer.read(sent.fields).queue_offset
+            # Held: a message is acknowledged when it is safe, and seen by readers a moment later.
+            hold_ms, flags = int(WITHIN_S * 500), SUSPEND | SUBSCRIPTION
+            pull = PullMessage(PROOF_GROUP, PROOF_TOPIC, 0, offset, 1, flags, 0, hold_ms, "*", 0)
+            if body not in (await _ask(pool, broker, "read the message back", pull)).body:
+                raise NotProved(
+                    "the node was asked for the message it had stored, and gave another"
+                )
+            if name_server is None:
+                return
+            found = await _ask(
+                pool, name_server, "find the topic's route", GetRouteInfo(PROOF_TOPIC)
+            )
+            if not TopicRouteData.read(found.body).queue_datas:
+                raise NotProved(
+                    f"the name server {name_server} has a route for {PROOF_TOPIC} without queues"
+                )
 
     async def close(self) -> None:
         """The broker first: it leaves the routes while its name server still listens."""
@@ -116,3 +171,14 @@ async def _taking(
             f"the {what} cannot listen on {asked}: {error.strerror or error}; is another one "
             f"running there? Choose another address with {option} HOST:PORT"
         ) from error
+
+
+async def _ask(
+    pool: Pool, address: Address, what: str, header: RequestHeader, body: bytes = b""
+) -> Command:
+    answer = await pool.ask(address, header, WITHIN_S, body)
+    if answer.code != ResponseCode.SUCCESS:
+        raise NotProved(
+            f"the node could not {what}: {address} answered {answer.code}, {answer.remark}"
+        )
+    return answer

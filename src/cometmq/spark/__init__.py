@@ -73,13 +73,11 @@ def _environment() -> Iterator[None]:
     needed = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     needed = {name: os.environ.get(name, value) for name, value in needed.items()}
     needed["JAVA_HOME"] = str(java_home(os.environ))
-    before = {name: os.environ.get(name) for name in needed}
+    before = {name: os.environ[name] for name in needed if name in os.environ}
     os.environ.update(needed)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in needed:
+            del os.environ[name]
+        os.environ.update(before)

@@ -1,7 +1,5 @@
 """The 22 columns of the source: their order, names and types (spec 09 ch. 3)."""
 
-from collections.abc import Sequence
-
 COLUMNS = {
     "topic": "STRING",
     "brokerName": "STRING",
@@ -27,8 +25,3 @@ COLUMNS = {
     "storeSize": "INT",
 }
 """Each column and its type as Spark writes it."""
-
-
-def ddl(columns: Sequence[str]) -> str:
-    """The schema of these columns as Spark reads it: a StructType needs a context, a text none."""
-    return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)

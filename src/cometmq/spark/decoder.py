@@ -5,7 +5,7 @@ looked at one by one. What a record is stands in kernel.records, which tests com
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +43,7 @@ _HEAD = _layout(
     "sysFlag:i4 bornTimestamp:i8"
 )
 _MIDDLE = _layout("reconsumeTimes:i4 preparedTransactionOffset:i8 length:i4")
+_SHORT, _LONG = np.dtype(">i2"), np.dtype(">i8")
 _WIDE = 20
 _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), "<u2")
 
@@ -96,54 +97,42 @@ class Records:
     """Some records that lie one behind the other, as columns; each is made when it is asked for."""
 
     def __init__(self, data: bytes, starts: Ints) -> None:
+        """Finds where each field of each record lies; Malformed unless all lengths agree."""
         self._data = data
         self._bytes = np.frombuffer(data, np.uint8)
-        self._starts, self._ends = starts[:-1], starts[1:]
-        self._count = len(starts) - 1
-        self._head = self._gather(self._starts, _HEAD)
-        flags = self._head["sysFlag"]
-        self._born_wide = (flags & SysFlag.BORN_HOST_V6) != 0
-        self._store_wide = (flags & SysFlag.STORE_HOST_V6) != 0
-        self._demand(
-            (flags & SysFlag.INNER_BATCH) == 0, "a form that is built: it is an inner batch"
+        begin, end = starts[:-1], starts[1:]
+        self._head = head = self._gather(begin, _HEAD)
+        self._born_wide, self._store_wide, inner = (
+            (head["sysFlag"] & flag) != 0
+            for flag in (SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, SysFlag.INNER_BATCH)
         )
-        self._find_edges()
+        self._demand(~inner, "a form that is built: it is an inner batch")
+        self._demand((head["magic"] == V1) | (head["magic"] == V2), "a magic that is known")
+        self._born_at = begin + _HEAD.itemsize
+        self._stored_at = self._born_at + 8 + 12 * self._born_wide
+        self._store_at = self._stored_at + 8
+        middle = self._store_at + 8 + 12 * self._store_wide
+        body = middle + _MIDDLE.itemsize
+        wide = (head["magic"] == V2).astype(np.int64)
+        self._demand(body + wide + 3 <= end, "room for its hosts")
+        self._middle = self._gather(middle, _MIDDLE)
+        body_end = body + self._middle["length"]
+        topic = body_end + 1 + wide
+        self._demand((body_end >= body) & (topic + 2 <= end), "a body that fits")
+        # Lengths are signed, as Java's are.
+        narrow = self._bytes[topic - 1].view(np.int8)
+        topic_end = topic + np.where(wide, self._gather(topic - 2, _SHORT), narrow)
+        self._demand((topic_end >= topic) & (topic_end + 2 <= end), "a topic that fits")
+        properties = topic_end + 2
+        length = self._gather(topic_end, _SHORT)
+        self._demand(properties + length == end, "properties up to its end")
+        self._edges = (begin, body, body_end, topic, topic_end, properties, end)
 
     def _gather(self, at: Ints, kind: np.dtype[Any]) -> npt.NDArray[Any]:
         """What lies at these places, all of one kind."""
         windows = np.lib.stride_tricks.sliding_window_view(self._bytes, kind.itemsize)
         found: npt.NDArray[Any] = windows[at].view(kind).reshape(len(at))
         return found
-
-    def _find_edges(self) -> None:
-        """Where each field of each record lies; Malformed unless all lengths agree."""
-        head, wide = self._head, (self._head["magic"] == V2).astype(np.int64)
-        self._demand((head["magic"] == V1) | (head["magic"] == V2), "a magic that is known")
-        self._born_at = self._starts + _HEAD.itemsize
-        self._stored_at = self._born_at + 8 + 12 * self._born_wide
-        self._store_at = self._stored_at + 8
-        middle = self._store_at + 8 + 12 * self._store_wide
-        body = middle + _MIDDLE.itemsize
-        self._demand(body + wide + 3 <= self._ends, "room for its hosts")
-        self._middle = self._gather(middle, _MIDDLE)
-        body_end = body + self._middle["length"]
-        topic = body_end + 1 + wide
-        inside = (body_end >= body) & (topic + 2 <= self._ends)
-        self._demand(inside, "a body that fits")
-        # Lengths are signed, as Java's are.
-        length = self._number(topic - 2)
-        narrow = self._bytes[topic - 1].view(np.int8)
-        topic_end = topic + np.where(wide, length, narrow)
-        self._demand((topic_end >= topic) & (topic_end + 2 <= self._ends), "a topic that fits")
-        properties = topic_end + 2
-        length = self._number(topic_end)
-        self._demand(properties + length == self._ends, "properties up to its end")
-        self._edges = (self._starts, body, body_end, topic, topic_end, properties)
-        self._body_lengths = body_end - body
-
-    def _number(self, at: Ints) -> Ints:
-        """The signed two bytes at these places."""
-        return self._gather(at, np.dtype(">i2")).astype(np.int64)
 
     def _demand(self, holds: npt.NDArray[np.bool_], what: str) -> None:
         if not holds.all():
@@ -156,7 +145,7 @@ class Records:
     def batch(self, broker: str, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns; fewer rows where bodies grow beyond measure as they are decompressed."""
         made = [self._column(name, broker) for name in columns]
-        rows = min((len(one) for one in made), default=0)
+        rows = min(map(len, made), default=0)
         wanted = schema(columns)
         arrays = [
             one.slice(0, rows).cast(field.type) for one, field in zip(made, wanted, strict=True)
@@ -165,17 +154,17 @@ class Records:
 
     def _column(self, name: str, broker: str) -> pa.Array:
         if name in _PROPERTY:
-            return self._properties.values_of(_PROPERTY[name])
+            return self._property(_PROPERTY[name])
         own = {
             "topic": lambda: _text(self._field(3)),
-            "brokerName": lambda: pa.repeat(pa.scalar(broker), self._count),
+            "brokerName": lambda: pa.repeat(pa.scalar(broker), len(self._head)),
             "value": self._bodies,
-            "properties": lambda: self._properties.maps(),
-            "bornHost": lambda: _host_texts(self._hosts(self._born_at, self._born_wide)),
-            "storeHost": lambda: _host_texts(self._hosts(self._store_at, self._store_wide)),
+            "properties": lambda: self._properties[0],
+            "bornHost": lambda: self._hosts(self._born_at, self._born_wide, _host),
+            "storeHost": lambda: self._hosts(self._store_at, self._store_wide, _host),
             "offsetMsgId": self._offset_ids,
             "bornTimestamp": lambda: _times(self._head["bornTimestamp"]),
-            "storeTimestamp": lambda: _times(self._gather(self._stored_at, np.dtype(">i8"))),
+            "storeTimestamp": lambda: _times(self._gather(self._stored_at, _LONG)),
             "deliverTimestamp": self._deliver_times,
         }
         if name in own:
@@ -185,15 +174,14 @@ class Records:
 
     def _field(self, number: int) -> pa.Array:
         """The bytes between an edge and the next one, of every record."""
-        start, end = int(self._starts[0]), int(self._ends[-1])
-        data = pa.py_buffer(self._data).slice(start, end - start)
-        return _between([edge - start for edge in self._edges], data, number)
+        return _between(self._edges, pa.py_buffer(self._data), number)
 
     def _bodies(self) -> pa.Array:
         """The bodies as they were sent."""
         stored = self._field(1)
         # An empty body is not looked into, whatever the flag says: the original does the same.
-        packed = ((self._head["sysFlag"] & SysFlag.COMPRESSED) != 0) & (self._body_lengths > 0)
+        _, body, body_end, *_ = self._edges
+        packed = ((self._head["sysFlag"] & SysFlag.COMPRESSED) != 0) & (body < body_end)
         if not packed.any():
             return stored
         plain: list[bytes] = []
@@ -217,28 +205,40 @@ class Records:
             ) from None
 
     @cached_property
-    def _properties(self) -> "Properties":
-        return Properties(self._field(5))
+    def _properties(self) -> tuple[pa.Array, pa.Array, Ints]:
+        return _pairs(self._field(5))
 
-    def _hosts(self, at: Ints, wide: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-        """Address and port, 20 bytes of which a narrow one fills 8, and whether it is wide."""
+    def _property(self, name: str) -> pa.Array:
+        """The value of this name in each row, null where it has none."""
+        maps, names, rows = self._properties
+        pairs = np.flatnonzero(names.indices.to_numpy() == names.dictionary.index(name).as_py())
+        places = np.full(len(maps), -1)
+        places[rows[pairs]] = pairs
+        return maps.items.take(pa.array(places, mask=places < 0))
+
+    def _hosts(
+        self, at: Ints, wide: npt.NDArray[np.bool_], write: Callable[[bytes], str]
+    ) -> pa.Array:
+        """Hosts as text; each different one is written once."""
+        # Address and port, 20 bytes of which a narrow one fills 8, and whether it is wide.
         hosts = self._gather(at, np.dtype(f"V{_WIDE}")).view(np.uint8).reshape(-1, _WIDE)
         hosts[~wide, 8:] = 0
-        return np.column_stack([hosts, wide]).astype(np.uint8)
+        keys = _alike(np.column_stack([hosts, wide]).astype(np.uint8)).dictionary_encode()
+        texts = [
+            write(key[:_WIDE] if key[_WIDE] else key[:8]) for key in keys.dictionary.to_pylist()
+        ]
+        return pa.array(texts, pa.string()).take(keys.indices)
 
     def _offset_ids(self) -> pa.Array:
         """Store host and place in the log, in hexadecimal digits (spec 03 ch. 3.8)."""
-        wide, lengths = self._store_wide, np.where(self._store_wide, _WIDE, 8) + 8
+        hosts = self._hosts(self._store_at, self._store_wide, lambda host: host.hex().upper())
         places = self._head["physicalOffset"].copy().view(np.uint8).reshape(-1, 8)
-        raw = np.zeros((self._count, _WIDE + 8), np.uint8)
-        raw[:, :_WIDE] = self._hosts(self._store_at, wide)[:, :_WIDE]
-        raw[wide, _WIDE:], raw[~wide, 8:16] = places[wide], places[~wide]
-        digits = _HEX[raw[np.arange(_WIDE + 8) < lengths[:, None]]]
-        return _binary(_sums(2 * lengths), pa.py_buffer(digits))
+        digits = _alike(_HEX[places]).cast(pa.binary()).cast(pa.string())
+        return pc.binary_join_element_wise(hosts, digits, "")
 
     def _deliver_times(self) -> pa.Array:
         """When a timer was or is due; what is no number there is no time."""
-        texts = [self._properties.values_of(f"TIMER_{name}_MS") for name in ("OUT", "DELIVER")]
+        texts = [self._property(f"TIMER_{name}_MS") for name in ("OUT", "DELIVER")]
         numbers = [
             pc.if_else(pc.match_substring_regex(text, r"^\d{1,15}$"), text, None).cast(pa.int64())
             for text in texts
@@ -248,67 +248,42 @@ class Records:
         return pc.if_else(found.is_valid(), times, None)
 
 
-class Properties:
-    """The property strings of some records: pairs of names and values, the last of equal names."""
-
-    def __init__(self, strings: pa.Array) -> None:
-        self._count = len(strings)
-        _, offsets, data = strings.buffers()
-        edges = np.frombuffer(offsets, np.int32, self._count + 1).astype(np.int64)
-        text = np.frombuffer(data or b"", np.uint8, edges[-1])
-        names, values, rows = self._pairs(text, edges)
-        self._codes = names.dictionary_encode()
-        kept = self._last(rows)
-        self._codes, self._values = self._codes.take(kept), values.take(kept)
-        self._rows = rows[kept.to_numpy()]
-
-    @staticmethod
-    def _pairs(text: npt.NDArray[np.uint8], edges: Ints) -> tuple[pa.Array, pa.Array, Ints]:
-        """All names, their values, and the row of each (spec 03 ch. 3.4)."""
-        # A pair ends at a 0x02 or at the end of its string, where the last 0x02 may be missing.
-        parted = np.flatnonzero(text == 2)
-        ends = np.concatenate([edges[1:], parted])
-        order = np.argsort(ends, kind="stable")  # the end of a string before a 0x02 behind it
-        following = np.concatenate([edges[1:], parted + 1])[order]
-        ends = ends[order]
-        begins = np.concatenate([edges[:1], following[:-1]])
-        # A name ends at the first 0x01; a value may hold more of them.
-        marks = np.append(np.flatnonzero(text == 1), len(text))
-        divides = marks[np.searchsorted(marks, begins)] if len(ends) else ends
-        sound = (divides > begins) & (divides < ends - 1)
-        begins, divides, ends = begins[sound], divides[sound], ends[sound]
-        cuts = (begins, divides, divides + 1, ends)
-        names, values = (_text(_between(cuts, pa.py_buffer(text), place)) for place in (0, 2))
-        return names, values, np.searchsorted(edges, begins, "right") - 1
-
-    def _last(self, rows: Ints) -> pa.Array:
-        """Which pairs count: of equal names in a row the last, as the original has it."""
-        codes = self._codes.indices.to_numpy()
-        pairs = rows * max(1, len(self._codes.dictionary)) + codes
-        order = np.argsort(pairs, kind="stable")
-        sorted_pairs = pairs[order]
-        last = np.append(sorted_pairs[1:] != sorted_pairs[:-1], True)[: len(pairs)]
-        return pa.array(np.sort(order[last]))
-
-    def values_of(self, name: str) -> pa.Array:
-        """The value of this name in each row, null where it has none."""
-        code = self._codes.dictionary.index(name).as_py()
-        places = np.full(self._count, -1)
-        pairs = np.flatnonzero(self._codes.indices.to_numpy() == code)
-        if code >= 0:
-            places[self._rows[pairs]] = pairs
-        return self._values.take(pa.array(places, mask=places < 0))
-
-    def maps(self) -> pa.Array:
-        """All pairs of each row."""
-        edges = _sums(np.bincount(self._rows, minlength=self._count))
-        names = self._codes.dictionary.take(self._codes.indices)
-        return pa.MapArray.from_arrays(pa.array(edges), names, self._values)
+def _pairs(strings: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
+    """The pairs that property strings hold (spec 03 ch. 3.4), as a map for each row; and the name
+    and the row of each pair.
+    """
+    _, offsets, data = strings.buffers()
+    edges = np.frombuffer(offsets, np.int32, len(strings) + 1).astype(np.int64)
+    text = np.frombuffer(data or b"", np.uint8, edges[-1])
+    # A pair ends at a 0x02 or at the end of its string, where the last 0x02 may be missing.
+    parted = np.flatnonzero(text == 2)
+    ends = np.concatenate([edges[1:], parted])
+    order = np.argsort(ends, kind="stable")  # the end of a string before a 0x02 behind it
+    following = np.concatenate([edges[1:], parted + 1])[order]
+    ends, begins = ends[order], np.append(0, following[:-1])
+    # A name ends at the first 0x01; a value may hold more of them.
+    marks = np.append(np.flatnonzero(text == 1), len(text))
+    divides = marks[np.searchsorted(marks, begins)] if len(ends) else ends
+    sound = (divides > begins) & (divides < ends - 1)
+    begins, divides, ends = begins[sound], divides[sound], ends[sound]
+    cuts = (begins, divides, divides + 1, ends)
+    names, values = (_text(_between(cuts, pa.py_buffer(text), place)) for place in (0, 2))
+    # Of equal names in a row the last counts, as the original has it.
+    rows = np.searchsorted(edges, begins, "right") - 1
+    encoded = names.dictionary_encode()
+    pairs = rows * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy()
+    order = np.argsort(pairs, kind="stable")
+    kept = np.sort(order[np.diff(pairs[order], append=-1) != 0], kind="stable")
+    encoded, rows = encoded.take(kept), rows[kept]
+    starts = np.searchsorted(rows, np.arange(len(strings) + 1)).astype(np.int32)
+    names = encoded.dictionary_decode()
+    return pa.MapArray.from_arrays(pa.array(starts), names, values.take(kept)), encoded, rows
 
 
-def _binary(edges: npt.NDArray[np.int32], data: pa.Buffer) -> pa.Array:
-    """The bytes between each edge and the next, without a copy."""
-    return pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), data])
+def _alike(rows: npt.NDArray[Any]) -> pa.Array:
+    """The bytes of each row, all of one length, without a copy."""
+    kind = pa.binary(rows[0].nbytes)
+    return pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
 
 
 def _between(edges: Sequence[Ints], data: pa.Buffer, number: int) -> pa.Array:
@@ -317,12 +292,9 @@ def _between(edges: Sequence[Ints], data: pa.Buffer, number: int) -> pa.Array:
     every = np.full(width * len(edges[0]) + 1, data.size, np.int32)
     for place, edge in enumerate(edges):
         every[place:-1:width] = edge
-    return _binary(every, data).take(pa.array(np.arange(number, len(every) - 1, width)))
-
-
-def _sums(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """The edges of pieces of these lengths."""
-    return np.append(0, np.cumsum(lengths)).astype(np.int32)
+    count = len(every) - 1
+    pieces = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(every), data])
+    return pieces.take(pa.array(np.arange(number, count, width)))
 
 
 def _text(found: pa.Array) -> pa.Array:
@@ -343,12 +315,5 @@ def _times(ms: npt.NDArray[Any]) -> pa.Array:
     return pa.array(us).view(pa.timestamp("us", "UTC"))
 
 
-def _host_texts(hosts: npt.NDArray[np.uint8]) -> pa.Array:
-    """Hosts as text; each different one is written once."""
-    kind = pa.binary(_WIDE + 1)
-    codes = pa.Array.from_buffers(kind, len(hosts), [None, pa.py_buffer(hosts)]).dictionary_encode()
-    texts = [
-        str(Address(*host_text(key[:_WIDE] if key[_WIDE] else key[:8])))
-        for key in codes.dictionary.to_pylist()
-    ]
-    return pa.array(texts, pa.string()).take(codes.indices)
+def _host(packed: bytes) -> str:
+    return str(Address(*host_text(packed)))

@@ -2,25 +2,21 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
-from typing import Self
 
-from cometmq.client import BrokerRefused, ClientError, NoRoute
-from cometmq.client.allocation import MessageQueue
-from cometmq.client.routes import MASTER, Routes
-from cometmq.net import Pool
+from cometmq.client import BrokerRefused, ClientError, MessageQueue, NoRoute
+from cometmq.client.session import Session
+from cometmq.net import LocalNetwork
 from cometmq.protocol import (
-    Command,
     GetMaxOffset,
     GetMinOffset,
     OffsetAnswer,
     PullAnswer,
     PullMessage,
-    RequestHeader,
     ResponseCode,
 )
-from cometmq.runtime import CometError, Scope, fresh
+from cometmq.runtime import CometError
 
 GROUP = "cometmq-spark"
 """The group of our pulls. One name for all: a broker that makes no groups by itself can have it."""
@@ -65,31 +61,18 @@ class Range:
         return f"{'/'.join(map(str, self.queue))}: messages {self.begin}..{self.end - 1}"
 
 
-class Reading:
+class Reading(Session):
     """The connections of one driver or task; lives as long as its `async with` block."""
 
     def __init__(self, namesrv: str) -> None:
-        # A broker asks nothing of a reader that it knows by no heartbeat.
-        self._pool = Pool()
-        self._routes = Routes(namesrv, self._pool, fresh())
-        self._scope = Scope()
-
-    async def __aenter__(self) -> Self:
-        await self._scope.__aenter__()
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            await self._scope.__aexit__(kind, error, trace)
-        finally:
-            self._pool.close()
-            await asyncio.sleep(0)  # sockets close in the loop's next turn
+        # Brokers know it by no heartbeat: it needs no address by which it could be told apart.
+        super().__init__(namesrv, GROUP, LocalNetwork(), None)
 
     async def ranges(self, topics: Iterable[str]) -> list[Range]:
         """Every queue of these topics that may be read and is not empty, as it is now."""
         queues: list[MessageQueue] = []
         for topic in topics:
-            route = await self._routes.find(topic)
+            route = await self.routes.find(topic)
             if not route.to_read:
                 raise NoRoute(
                     f"topic {topic!r} has no queue that may be read: give it the permission with "
@@ -101,27 +84,11 @@ class Reading:
 
     async def _range(self, queue: MessageQueue) -> Range:
         where = (queue.topic, queue.queue_id)
-        begin = await self._ask(queue, GetMinOffset(*where), ASK_S)
-        end = await self._ask(queue, GetMaxOffset(*where), ASK_S)
-        return Range(queue, *(OffsetAnswer.read(one.fields).offset for one in (begin, end)))
-
-    async def _ask(
-        self,
-        queue: MessageQueue,
-        header: RequestHeader,
-        within_s: float,
-        expected: Sequence[int] = (ResponseCode.SUCCESS,),
-    ) -> Command:
-        """Asks the master of a queue, or its first slave while there is no master."""
-        addresses = (await self._routes.find(queue.topic)).addresses.get(queue.broker)
-        if not addresses:
-            raise ClientError(f"broker {queue.broker!r} is in no route of {queue.topic!r} any more")
-        address = addresses.get(MASTER) or addresses[min(addresses)]
-        answer = await self._pool.ask(address, header, within_s)
-        if answer.code not in expected:
-            what = f"{type(header).__name__} of {'/'.join(map(str, queue))} as group {GROUP!r}"
-            raise BrokerRefused(what, str(address), answer.code, answer.remark)
-        return answer
+        begin, end = [
+            OffsetAnswer.read((await self.ask(queue, header, ASK_S)).fields).offset
+            for header in (GetMinOffset(*where), GetMaxOffset(*where))
+        ]
+        return Range(queue, begin, end)
 
     async def chunks(self, wanted: Range) -> AsyncGenerator[bytes, None]:
         """The records of a range in order, whole ones, some megabytes at a time."""
@@ -131,7 +98,7 @@ class Reading:
 
         def ask(begin: int, end: int) -> tuple[Range, asyncio.Task[tuple[int, bytes]]]:
             part = Range(wanted.queue, begin, end)
-            return part, self._scope.start(self._pull(part), f"pull {part}")
+            return part, self.scope.start(self._pull(part), f"pull {part}")
 
         while asked < wanted.end or ahead:
             while asked < wanted.end and len(ahead) < PIPELINE:
@@ -165,12 +132,12 @@ class Reading:
         why: object = None
         for pause_s in PAUSES_S:
             try:
-                answer = await self._ask(part.queue, header, PULL_S, EXPECTED)
+                answer = await self.ask(part.queue, header, PULL_S, expected=EXPECTED)
             except BrokerRefused:
                 raise
             except CometError as error:
                 why = error
-                await self._refresh(part.queue.topic)
+                await self.routes.renew(part.queue.topic)
             else:
                 if answer.code == ResponseCode.SUCCESS:
                     return _following(part, PullAnswer.read(answer.fields)), answer.body
@@ -182,12 +149,6 @@ class Reading:
             f"{part} could not be read, {len(PAUSES_S)} tries in {sum(PAUSES_S):.0f} s, the last: "
             f"{why}; look at the broker, then run it again"
         )
-
-    async def _refresh(self, topic: str) -> None:
-        try:
-            await self._routes.refresh(topic)
-        except CometError:
-            pass  # the route that we have is the best there is
 
 
 def _following(part: Range, told: PullAnswer) -> int:

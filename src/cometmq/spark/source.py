@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from cometmq.message import names
 from cometmq.runtime import BadSetting
-from cometmq.spark.columns import COLUMNS, ddl
+from cometmq.spark.columns import COLUMNS
 from cometmq.spark.reading import Range, Reading, pulled
 
 if TYPE_CHECKING:
@@ -43,7 +43,11 @@ class Options:
             *(f"{one!r} is missing: {KNOWN[one]}" for one in KNOWN if not listed[one]),
             *(fault for topic in topics if (fault := _topic_fault(topic))),
             *(f"there is no column {one!r}" for one in columns if one not in COLUMNS),
-            *(f"{one!r} names something twice" for one in KNOWN if _repeats(listed[one])),
+            *(
+                f"{one!r} names something twice"
+                for one, parts in listed.items()
+                if len(set(parts)) < len(parts)
+            ),
         ]
         if faults:
             raise BadSetting(
@@ -55,10 +59,6 @@ class Options:
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _repeats(listed: tuple[str, ...]) -> bool:
-    return len(set(listed)) < len(listed)
 
 
 def _topic_fault(topic: str) -> str | None:
@@ -87,7 +87,9 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """The columns that were asked for."""
-        return ddl(Options.read(self.options).columns)
+        # A StructType would need a context, a text needs none.
+        columns = Options.read(self.options).columns
+        return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
 
     def reader(self, schema: object) -> "Reader":
         """What plans and reads."""
@@ -113,7 +115,7 @@ class Reader(DataSourceReader):
         if not isinstance(partition, Task):
             return
         # Spark looks for sources, and plans, in processes that need nothing so heavy.
-        from cometmq.spark import decoder
+        from cometmq.spark.decoder import batches
 
         _freeze()
         options, wanted = partition.options, partition.range
@@ -121,7 +123,7 @@ class Reader(DataSourceReader):
             chunks = pulled(options.namesrv, wanted)
             try:
                 while data := runner.run(_next(chunks)):
-                    yield from decoder.batches(data, wanted.queue.broker, options.columns)
+                    yield from batches(data, wanted.queue.broker, options.columns)
             finally:
                 runner.run(chunks.aclose())
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client.allocation import MessageQueue, average, java_order
+from cometmq.client.routes import MessageQueue, average, java_order
 
 CASES = [
     json.loads(line)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cometmq import Message, Producer
-from cometmq.client import BrokerRefused, ClientError
-from cometmq.client.allocation import MessageQueue
+from cometmq.client import BrokerRefused, ClientError, MessageQueue
 from cometmq.kernel.pure.records import decode_all
 from cometmq.protocol import Command, RequestHeader
 from cometmq.spark import reading
@@ -70,7 +69,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bytes]]:
     def run(*answers: Any) -> list[bytes]:
         given = iter(answers)
 
-        async def ask(self: Reading, queue: Any, header: RequestHeader, *more: Any) -> Command:
+        async def ask(
+            self: Reading, queue: Any, header: RequestHeader, *_: Any, **__: Any
+        ) -> Command:
             answer = next(given)
             if isinstance(answer, Exception):
                 raise answer
@@ -78,13 +79,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bytes]]:
 
         async def main() -> list[bytes]:
             async with Reading("127.0.0.1:1") as one:
-                one._routes.refresh = nothing  # type: ignore[method-assign, assignment]
+                one.routes.renew = nothing  # type: ignore[method-assign, assignment]
                 return [chunk async for chunk in one.chunks(Range(QUEUE, 5, 10))]
 
         async def nothing(topic: str) -> None:
             pass
 
-        monkeypatch.setattr(Reading, "_ask", ask)
+        monkeypatch.setattr(Reading, "ask", ask)
         return asyncio.run(main())
 
     return run
