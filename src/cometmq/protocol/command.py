@@ -1,27 +1,25 @@
-"""One command, request or response: between a frame of the kernel and the typed headers, in both
-codecs.
-"""
+"""One command, request or response: between a frame and the typed headers, in both codecs."""
 
 import struct
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import cometmq.protocol.fastjson as fastjson
+import msgspec
+
 from cometmq.kernel import frames
 from cometmq.kernel.faults import Malformed
-from cometmq.protocol.bodies.body import Body
-from cometmq.protocol.codes import LANGUAGES, OTHER, OURS, SERVER, VERSION, WIDE_CODES, Flag
-from cometmq.protocol.faults import BadBody
+from cometmq.protocol.body import Body
+from cometmq.protocol.codes import LANGUAGES, OTHER, OURS, SERVER, VERSION, WIDE_CODES
+from cometmq.protocol.fastjson import BadBody
 from cometmq.protocol.fields import Int, RequestHeader
 
 JSON, BINARY = 0, 1
+RESPONSE, ONEWAY = 1, 2  # bits of the flag; all others are zero and ignored
 
 
 @dataclass(slots=True)
 class Command:
-    """What one frame says; `fields` is the header's free part, `codec` how it came and how it is
-    written.
-    """
+    """What one frame says; `fields` is the header's free part, `codec` how it is written."""
 
     code: int
     opaque: int = 0
@@ -34,18 +32,9 @@ class Command:
     body: bytes = b""
 
     @classmethod
-    def request(
-        cls,
-        header: RequestHeader,
-        body: bytes = b"",
-        *,
-        opaque: int = 0,
-        code: int | None = None,
-        codec: int = JSON,
-    ) -> Self:
+    def request(cls, header: RequestHeader, body: bytes = b"", code: int | None = None) -> Self:
         """A request of ours; `code` where a header serves several codes, as 310 and 320."""
-        code = header.code if code is None else code
-        return cls(code, opaque, fields=header.fields(), codec=codec, body=body)
+        return cls(header.code if code is None else code, fields=header.fields(), body=body)
 
     @classmethod
     def answer(
@@ -58,22 +47,21 @@ class Command:
         body: bytes = b"",
     ) -> Self:
         """A server's answer, in the codec and with the opaque of the request."""
-        flag = Flag.RESPONSE
-        return cls(code, opaque, flag, VERSION, SERVER, remark, fields or {}, codec, body)
+        return cls(code, opaque, RESPONSE, VERSION, SERVER, remark, fields or {}, codec, body)
 
     def oneway(self) -> Self:
         """This request, with the word that nobody waits for an answer."""
-        return replace(self, flag=self.flag | Flag.ONEWAY)
+        return replace(self, flag=self.flag | ONEWAY)
 
     @property
     def is_answer(self) -> bool:
         """Whether this answers a request."""
-        return bool(self.flag & Flag.RESPONSE)
+        return bool(self.flag & RESPONSE)
 
     @property
     def is_oneway(self) -> bool:
         """Whether nothing may ever be answered to this."""
-        return bool(self.flag & Flag.ONEWAY)
+        return bool(self.flag & ONEWAY)
 
     @classmethod
     def read(cls, frame: frames.Frame) -> Self:
@@ -87,17 +75,8 @@ class Command:
         return frames.join(self.codec, head, self.body)
 
     def _as_json(self) -> bytes:
-        members = {
-            "code": int(self.code),
-            "extFields": self.fields or None,
-            "flag": int(self.flag),
-            "language": self.language,
-            "opaque": self.opaque,
-            "remark": self.remark,
-            "serializeTypeCurrentRPC": "JSON",
-            "version": self.version,
-        }
-        return fastjson.dumps(members)
+        numbers = self.code, self.opaque, self.flag, self.version
+        return _JsonHeader(*numbers, self.language, self.remark, self.fields or None).write()
 
     def _as_binary(self) -> bytes:
         remark = _utf8(self.remark or "")
@@ -123,7 +102,8 @@ class _JsonHeader(Body, frozen=True):
     version: Int = 0
     language: str | None = None
     remark: str | None = None
-    ext_fields: dict[str, str] = {}  # noqa: RUF012  # msgspec copies it for each
+    ext_fields: dict[str, str] | None = None
+    codec: str = msgspec.field(name="serializeTypeCurrentRPC", default="JSON")
 
 
 def _from_json(header: bytes) -> Values:
@@ -135,7 +115,7 @@ def _from_json(header: bytes) -> Values:
     if name.isdecimal() and int(name) < len(LANGUAGES):
         name = LANGUAGES[int(name)]
     name = name if name in LANGUAGES else OTHER
-    return one.code, one.opaque, one.flag, one.version, name, one.remark, one.ext_fields
+    return one.code, one.opaque, one.flag, one.version, name, one.remark, one.ext_fields or {}
 
 
 _HEAD = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
@@ -150,7 +130,7 @@ def _from_binary(header: bytes) -> Values:
     while entries.at < len(entries.data):
         key = entries.sized(2, "a key").decode(errors="replace")
         fields[key] = entries.sized(4, "a value").decode(errors="replace")
-    code = low if flag & Flag.RESPONSE else WIDE_CODES.get(low, low)
+    code = low if flag & RESPONSE else WIDE_CODES.get(low, low)
     name = LANGUAGES[language] if language < len(LANGUAGES) else OTHER
     return code, opaque, flag, version, name, remark.decode(errors="replace") or None, fields
 

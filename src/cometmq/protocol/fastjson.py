@@ -1,33 +1,35 @@
-"""The JSON of the original's bodies and files (spec 01 ch. 12): a tolerant reader and a writer of
-three forms.
-"""
+"""The JSON of the original (spec 01 ch. 12): a tolerant reader and a writer of three forms."""
 
 import functools
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from cometmq.protocol.faults import BadBody
+from cometmq.protocol.codes import BadRequest
 
 DEEPEST = 100  # levels of nesting; no body or file of the original comes near
 MOST_REFERENCES = 1000
 
 
-class Key(tuple[tuple[str, Any], ...]):
-    """An object that is the key of a map: its members sorted by name, hashable."""
+class BadBody(BadRequest):
+    """The body is not JSON, or not of the kind that this code carries."""
+
+
+class Key(str):
+    """The text of an object that is the key of a map."""
 
 
 def loads(data: bytes | str, *, refers: bool = True) -> Any:
     """Read one value in the dialect; strict JSON, its usual case, takes the short way."""
     try:
-        text = data if isinstance(data, str) else str(data, "utf-8-sig")
+        text = str(data) if isinstance(data, str) else str(data, "utf-8-sig")
     except UnicodeDecodeError as why:
         raise BadBody(f"expected UTF-8: {why}") from None
     try:
-        if _depth(text) > DEEPEST:
+        if too_deep(text):
             raise msgspec.DecodeError  # the reader says where
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
@@ -39,23 +41,27 @@ def loads(data: bytes | str, *, refers: bool = True) -> Any:
 _BRACE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
-def _depth(text: str) -> int:
-    depth = most = 0
-    if text.count("{") + text.count("[") <= DEEPEST:
-        return 0  # it cannot be too deep
-    for brace in _BRACE.findall(text):
-        depth += (brace in "[{") - (brace in "]}")
-        most = max(most, depth)
-    return most
+def too_deep(text: str) -> bool:
+    """Whether strict JSON is nested deeper than what is read and written here."""
+    depth = 0
+    if text.count("{") + text.count("[") > DEEPEST:
+        for brace in _BRACE.finditer(text):
+            depth += (brace[0] in "[{") - (brace[0] in "]}")
+            if depth > DEEPEST:
+                return True
+    return False
 
 
-_BLANK = re.compile(r"(?:[\s\ufeff]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _TOKEN = re.compile(
     r"""
+    (?: [\s\ufeff] | //[^\n]* | /\*.*?\*/ )*
+    (?:
     (?P<string> "(?:[^"\\]|\\.)*+" | '(?:[^'\\]|\\.)*+' )
     | (?P<word> [^\W\d][\w$]* | \$[\w$]* )
     | (?P<number> [+-]?(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[LSBFD]?(?![\w.$]) )
     | (?P<mark> [\[\]{}:,] )
+    | (?P<other> .? )
+    )
     """,
     re.DOTALL | re.VERBOSE,
 )
@@ -83,15 +89,11 @@ class _Reader:
 
     def _take(self) -> str:
         """The next string, word, number or mark; "" at the end."""
-        blank = _BLANK.match(self.text, self.at)
-        assert blank is not None, "the pattern matches nothing too"
-        self.start = self.at = blank.end()
         token = _TOKEN.match(self.text, self.at)
-        if token is None:
-            self.kind = ""
-            return self.text[self.at : self.at + 1]
-        self.at, self.kind = token.end(), token.lastgroup or ""
-        return token[0]
+        assert token is not None, "the pattern matches nothing too"
+        self.kind = token.lastgroup or ""
+        self.start, self.at = token.span(self.kind)
+        return token[self.kind]
 
     def _value(self, token: str, depth: int) -> Any:
         if token in ("{", "["):
@@ -122,7 +124,7 @@ class _Reader:
     def _object(self, depth: int) -> dict[Any, Any]:
         members: dict[Any, Any] = {}
         for token in self._items("}"):
-            key = token if self.kind == "word" else _frozen(self._value(token, depth))
+            key = token if self.kind == "word" else _key(self._value(token, depth))
             if self._take() != ":":
                 raise self._fault("a colon")
             members[key] = self._value(self._take(), depth)
@@ -150,17 +152,16 @@ class _Reader:
         return _ESCAPED[escape[4]]
 
 
-def _frozen(value: Any) -> Any:
-    if isinstance(value, dict):
-        return Key(sorted((str(name), _frozen(member)) for name, member in value.items()))
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+def _key(value: Any) -> Any:
+    """What stands as the key of a map, hashable."""
+    return Key(dumps(value).decode()) if isinstance(value, dict | list) else value
 
 
-_STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]", re.DOTALL)
+_STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d{1,9})\]", re.DOTALL)
 
 
 class _References:
-    """Puts what `{"$ref": path}` names in its place.
+    """Puts what `{"$ref": path}` names in its place, as a value or as the key of a map.
 
     Only a value that is complete before the reference counts, as the original writes them: a path
     to anything else ("@" and ".." always) is None, so that nothing read here contains itself.
@@ -168,29 +169,25 @@ class _References:
 
     def __init__(self, root: Any) -> None:
         self.root = root
-        self.complete: set[int] = set()
+        self.complete: dict[int, Any] = {}  # by the id of what was read
         self.left = MOST_REFERENCES
 
     def resolved(self, value: Any) -> Any:
+        whole: Any
         if isinstance(value, list):
-            value[:] = map(self.resolved, value)
+            whole = [self.resolved(one) for one in value]
         elif isinstance(value, dict):
             if isinstance(path := value.get("$ref"), str):
                 return self._named(path)
-            members = [(self._key(key), member) for key, member in value.items()]
-            value.clear()
-            value.update(members)
-            for key, member in members:  # in place: what comes later may name it by its path
-                value[key] = self.resolved(member)
+            whole = {self._key(key): self.resolved(member) for key, member in value.items()}
         else:
             return value
-        self.complete.add(id(value))
-        return value
+        self.complete[id(value)] = whole
+        return whole
 
     def _key(self, key: Any) -> Any:
-        if isinstance(key, Key) and key[0][0] == "$ref":
-            return _frozen(self._named(str(key[0][1])))
-        return key
+        refers = isinstance(key, Key) and key.startswith('{"$ref":')
+        return _key(self.resolved(loads(key, refers=False))) if refers else key
 
     def _named(self, path: str) -> Any:
         self.left -= 1
@@ -198,34 +195,20 @@ class _References:
             raise BadBody(f"more than {MOST_REFERENCES} references in one document")
         value = self.root if path.startswith("$") else None
         for name, index in _STEP.findall(path):
-            if isinstance(value, list) and index and int(index) < len(value):
-                value = value[int(index)]
-            else:
-                value = _member(value, re.sub(r"\\(.)", r"\1", name or index))
-        return value if not isinstance(value, dict | list) or id(value) in self.complete else None
+            value = _member(value, re.sub(r"\\(.)", r"\1", name), int(index or -1))
+        return self.complete.get(id(value)) if isinstance(value, dict | list) else value
 
 
-def _member(value: Any, name: str) -> Any:
-    """A member by its name in a path; `null` is an object key itself, its Java text what it leads
-    to.
-    """
+def _member(value: Any, name: str, index: int) -> Any:
+    """What a step of a path leads to; `null` is the object that is a key."""
+    if isinstance(value, list):
+        return value[index] if 0 <= index < len(value) else None
     for key, member in value.items() if isinstance(value, dict) else ():
-        if str(key) == name:
-            return member
         if isinstance(key, Key) and name == "null":
             return key
-        if isinstance(key, Key) and all(f"{part}={of}" in name for part, of in key):
+        if str(key) == (name or str(index)):
             return member
     return None
-
-
-class _Form(NamedTuple):
-    strict: bool
-    pretty: bool
-
-    def line(self, depth: int) -> str:
-        """What begins a line of a file."""
-        return "\n" + "\t" * depth if self.pretty else ""
 
 
 def dumps(value: Any, *, strict: bool = False, pretty: bool = False) -> bytes:
@@ -235,46 +218,53 @@ def dumps(value: Any, *, strict: bool = False, pretty: bool = False) -> bytes:
     array of the original's), a list is one line an element.
     """
     # Half a pair leaves Java as ? too.
-    return _written(value, _Form(strict, pretty), 0).encode(errors="replace")
+    return _Writer(strict, pretty).text(value, 0).encode(errors="replace")
 
 
-def _written(value: Any, form: _Form, depth: int) -> str:
-    if value is None or value is True or value is False:
-        return "null" if value is None else "true" if value else "false"
-    if isinstance(value, str):
-        return f'"{(_STRICT if form.strict else _SPECIAL).sub(_escaped, value)}"'
-    if isinstance(value, int):
-        quoted = form.strict and not -(2**53) < value < 2**53
-        return f'"{int(value)}"' if quoted else str(int(value))
-    if isinstance(value, float):
-        return java_double(value)
-    if depth > DEEPEST:
-        raise ValueError(f"a value nested deeper than {DEEPEST} levels")
-    if isinstance(value, msgspec.Struct):
-        named = [(name, getattr(value, at)) for at, name in members_of(type(value))]
-        return _members(named, form, depth)
-    if isinstance(value, Key):
-        return _members(value, form, depth)
-    if isinstance(value, dict):
-        pairs = value.items()
-        return _members(sorted(pairs, key=_order) if form.strict else pairs, form, depth)
-    line = form.line(depth + 1) if isinstance(value, list) else ""
-    items = ",".join([line + _written(item, form, depth + 1) for item in value])
-    return f"[{items}{line[:-1] if items else ''}]"
+class _Writer:
+    def __init__(self, strict: bool, pretty: bool) -> None:
+        self.strict, self.pretty = strict, pretty
 
+    def text(self, value: Any, depth: int) -> str:
+        if value is None or value is True or value is False:
+            return "null" if value is None else str(value).lower()
+        if isinstance(value, Key) and not self.strict:
+            return value
+        if isinstance(value, str):
+            return f'"{(_STRICT if self.strict else _SPECIAL).sub(_escaped, value)}"'
+        if isinstance(value, int):
+            quoted = self.strict and not -(2**53) < value < 2**53
+            return f'"{int(value)}"' if quoted else str(int(value))
+        if isinstance(value, float):
+            return _double(value)
+        if depth > DEEPEST:
+            raise ValueError(f"a value nested deeper than {DEEPEST} levels")
+        if isinstance(value, msgspec.Struct):
+            known = members_of(type(value))
+            named = [(one.encode_name, getattr(value, one.name)) for one in known]
+            return self._object(named, depth)
+        if isinstance(value, dict):
+            pairs = value.items()
+            return self._object(sorted(pairs, key=_order) if self.strict else pairs, depth)
+        line = self._line(depth + 1) if isinstance(value, list) else ""
+        items = ",".join([line + self.text(item, depth + 1) for item in value])
+        return f"[{items}{line[:-1] if items else ''}]"
 
-def _members(pairs: Iterable[tuple[Any, Any]], form: _Form, depth: int) -> str:
-    """Only names that are texts begin lines of their own: so the original's files are."""
-    members = []
-    for key, value in pairs:
-        if value is not None:
-            named = isinstance(key, str)
-            name = _written(key, form, depth + 1)
-            if form.strict and not named:
-                name = _written(dumps(key).decode(), form, depth)
-            line = form.line(depth + 1) if named else ""
-            members.append(f"{line}{name}:{_written(value, form, depth + 1)}")
-    return f"{{{','.join(members)}{form.line(depth) if members else ''}}}"
+    def _line(self, depth: int) -> str:
+        """What begins a line of a file."""
+        return "\n" + "\t" * depth if self.pretty else ""
+
+    def _object(self, pairs: Iterable[tuple[Any, Any]], depth: int) -> str:
+        members = []
+        for key, value in pairs:
+            if value is None:
+                continue
+            if self.strict and not isinstance(key, str):
+                key = dumps(key).decode()
+            # Only names that are texts begin lines of their own: so the original's files are.
+            line = self._line(depth + 1) if type(key) is str else ""
+            members.append(f"{line}{self.text(key, depth + 1)}:{self.text(value, depth + 1)}")
+        return f"{{{','.join(members)}{self._line(depth) if members else ''}}}"
 
 
 def _order(pair: tuple[Any, Any]) -> tuple[bool, Any]:
@@ -297,18 +287,16 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 @functools.cache
-def members_of(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
-    """(attribute, name on the wire) of a typed body, in wire order: sorted by name."""
-    found = [(one.name, one.encode_name) for one in msgspec.structs.fields(kind)]
-    return tuple(sorted(found, key=lambda one: one[1]))
+def members_of(kind: type[msgspec.Struct]) -> list[msgspec.structs.FieldInfo]:
+    """The members of a typed body, in wire order: sorted by name."""
+    return sorted(msgspec.structs.fields(kind), key=lambda one: one.encode_name)
 
 
-def java_double(value: float) -> str:
-    """A double as Java prints it: always with a fraction, below 10^-3 and from 10^7 with E."""
+def _double(value: float) -> str:
+    """As Java prints it: always with a fraction, below 10^-3 and from 10^7 with E."""
     if value != value or value in (float("inf"), float("-inf")):
         return "null"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    exact = Decimal(repr(value))  # the shortest digits that give this double back
-    first, *rest = [*"".join(map(str, exact.as_tuple().digits)).rstrip("0")]
-    return f"{'-' * (value < 0)}{first}.{''.join(rest) or '0'}E{exact.adjusted()}"
+    digits, _, power = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(power)}"

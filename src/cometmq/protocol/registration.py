@@ -9,19 +9,14 @@ import msgspec
 
 import cometmq.protocol.fastjson as fastjson
 from cometmq.message.compression import BadCompression, inflate
-from cometmq.protocol.bodies.body import Body
-from cometmq.protocol.bodies.configs import TopicConfigWrapper
+from cometmq.protocol.bodies import TopicConfigWrapper
+from cometmq.protocol.body import Body
 from cometmq.protocol.codes import VERSION, VERSION_3_0_11, VERSION_5_0_0
 from cometmq.protocol.command import Cut
-from cometmq.protocol.faults import BadBody
+from cometmq.protocol.fastjson import BadBody
 
 LARGEST = 64 << 20  # unpacked: 10^5 topics take a tenth of it
 _ZLIB = b"x"  # the first byte of every zlib stream with the usual window; JSON begins with a brace
-
-
-def body_crc(data: bytes) -> int:
-    """The check sum that a registration's header carries."""
-    return zlib.crc32(data) & 0x7FFFFFFF
 
 
 class RegisterBrokerBody(Body, frozen=True):
@@ -34,10 +29,8 @@ class RegisterBrokerBody(Body, frozen=True):
 
     @classmethod
     def read(cls, data: bytes, crc: int = 0, version: int = VERSION) -> Self:
-        """Decode what a broker of this version sent. What the bytes are is seen from them: 5.x says
-        it wrongly.
-        """
-        if crc and crc != body_crc(data):
+        """Decode what a broker of this version sent; 5.x says wrongly whether it is compressed."""
+        if crc and crc != zlib.crc32(data) & 0x7FFFFFFF:
             raise BadBody("crc32 not match")
         if not data:
             return cls()
