@@ -1,7 +1,6 @@
 """Frames: where one ends on the stream (spec 01 ch. 2)."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cometmq.kernel.fast.octets cimport BUILT_FOR, load32
@@ -32,12 +31,8 @@ cdef int find(const uint8_t* p, Py_ssize_t left, int64_t limit, Edge* edge) noex
 
 
 cdef object frame_at(const uint8_t* p, Edge* edge, object before):
-    p += 8
-    return Frame(
-        edge.codec,
-        PyBytes_FromStringAndSize(<char*>p, edge.header),
-        PyBytes_FromStringAndSize(<char*>p + edge.header, edge.length - 4 - edge.header),
-    )
+    cdef Py_ssize_t body = 8 + edge.header
+    return Frame(edge.codec, p[8:body], p[body:4 + edge.length])
 
 
 cdef tuple each(data, int64_t limit, Make make):
@@ -67,5 +62,4 @@ cdef tuple each(data, int64_t limit, Make make):
 
 
 def split(data, int64_t limit):
-    """The complete frames at the start of `data`, and how many bytes they took."""
     return each(data, limit, frame_at)

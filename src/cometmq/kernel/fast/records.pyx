@@ -11,11 +11,10 @@ from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t, uint8_t, 
 from libc.string cimport memcpy
 
 from cometmq.kernel.fast.entries cimport Tail
-from cometmq.kernel.fast.headers cimport Send
+from cometmq.kernel.fast.headers cimport Found, Send, scan_properties
 from cometmq.kernel.fast.octets cimport (
-    BUILT_FOR, load16, load32, load64, store16, store32, store64, text_at,
+    BUILT_FOR, copy, load16, load32, load64, store16, store32, store64, text_at,
 )
-from cometmq.kernel.fast.properties cimport Found, scan_properties
 
 import cometmq.kernel.pure.records as plain
 from cometmq.kernel.pure.records import (
@@ -45,19 +44,10 @@ cdef inline int32_t crc_of(const uint8_t* body, Py_ssize_t length) noexcept nogi
 
 
 def scan(bytes properties not None):
-    """(marks, tag hash, unique key) of a property string; of a repeated name the last counts."""
     cdef Found found
     scan_properties(<uint8_t*>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties), &found)
-    return (
-        found.marks,
-        found.tag_hash,
-        properties[found.unique_at:found.unique_at + found.unique_length],
-    )
-
-
-cdef inline uint8_t* copy(uint8_t* p, bytes source) noexcept:
-    memcpy(p, PyBytes_AS_STRING(source), PyBytes_GET_SIZE(source))
-    return p + PyBytes_GET_SIZE(source)
+    key = properties[found.unique_at:found.unique_at + found.unique_length]
+    return found.marks, found.tag_hash, key
 
 
 # The largest buffer given back lately. Pages that the system has to map anew for each turn would
@@ -98,12 +88,6 @@ cdef class Chunk:
 
 @cython.final
 cdef class Segment:
-    """The records of one turn of the loop that go into one file.
-
-    `data` belongs at `position`; `end` is where the next record will lie, `room` what the file
-    has left from there.
-    """
-
     cdef readonly int64_t position, end, room
     cdef Chunk chunk
 
@@ -132,8 +116,7 @@ cdef class Segment:
         bytes born_host not None, bytes store_host not None, bytes suffix not None,
         int64_t store_ms,
     ):
-        """Appends the record of `send` and an entry; False, and nothing done, if it has no room."""
-        cdef bytes body = send.body, properties = send.text
+        cdef bytes body = send.body, properties = send.properties
         if body is None:
             raise TypeError("a send with a body expected")
         cdef Py_ssize_t topic_length = PyBytes_GET_SIZE(topic), body_length = PyBytes_GET_SIZE(body)
@@ -192,7 +175,6 @@ cdef class Segment:
         return True
 
     def blank(self):
-        """Closes the file with the blank record; `end` is then the start of the next file."""
         if not 8 <= self.room <= INT32_MAX:
             raise ValueError(f"a blank record needs 8 bytes, {self.room} are left")
         cdef uint8_t* p = self.grow(8)
@@ -246,31 +228,7 @@ cdef bint lay_out(
     )
 
 
-cdef object record_at(const uint8_t* p, Layout* at, str topic):
-    cdef const char* text = <const char*>p
-    return new_tuple(Record, (
-        <int64_t>load64(p + 28),
-        <int32_t>load32(p),
-        load32(p + 4),
-        <int32_t>load32(p + 8),
-        <int32_t>load32(p + 12),
-        <int32_t>load32(p + 16),
-        <int64_t>load64(p + 20),
-        <int32_t>load32(p + 36),
-        <int64_t>load64(p + 40),
-        PyBytes_FromStringAndSize(text + 48, at.store_ms - 48),
-        <int64_t>load64(p + at.store_ms),
-        PyBytes_FromStringAndSize(text + at.store_ms + 8, at.middle - at.store_ms - 8),
-        <int32_t>load32(p + at.middle),
-        <int64_t>load64(p + at.middle + 4),
-        PyBytes_FromStringAndSize(text + at.body, at.body_length),
-        topic,
-        PyBytes_FromStringAndSize(text + at.properties, at.size - at.properties),
-    ))
-
-
 def decode_all(data, bint check_crc=False):
-    """All records of `data`, which must end with the last one (the body of a pull)."""
     cdef list records = []
     cdef Py_ssize_t at = 0
     cdef Py_buffer view
@@ -288,7 +246,25 @@ def decode_all(data, bint check_crc=False):
             if topic is None:
                 decode(data, at, check_crc)  # which says what is wrong
                 raise AssertionError("the plain kernel read a record that the compiled one did not")
-            records.append(record_at(p, &place, topic))
+            records.append(new_tuple(Record, (
+                <int64_t>load64(p + 28),
+                <int32_t>load32(p),
+                load32(p + 4),
+                <int32_t>load32(p + 8),
+                <int32_t>load32(p + 12),
+                <int32_t>load32(p + 16),
+                <int64_t>load64(p + 20),
+                <int32_t>load32(p + 36),
+                <int64_t>load64(p + 40),
+                p[48:place.store_ms],
+                <int64_t>load64(p + place.store_ms),
+                p[place.store_ms + 8:place.middle],
+                <int32_t>load32(p + place.middle),
+                <int64_t>load64(p + place.middle + 4),
+                p[place.body:place.body + place.body_length],
+                topic,
+                p[place.properties:place.size],
+            )))
             at += place.size
     finally:
         PyBuffer_Release(&view)
@@ -296,7 +272,6 @@ def decode_all(data, bint check_crc=False):
 
 
 def walk(data, Py_ssize_t at, int64_t position, int64_t file_end):
-    """The sound records from `data[at]` on, where it stopped, and why (MORE, BLANK, ZERO, BAD)."""
     cdef list walked = []
     cdef Py_buffer view
     cdef const uint8_t* p

@@ -23,8 +23,9 @@ _LONG = struct.Struct(">q")
 _PREFIX = struct.Struct(">iI")
 _MEMBER = struct.Struct(">iiiii")
 
-# What a name in the properties means to the broker. 0: only its repetition matters here.
-_MEANING = {
+# What a name in the properties means to the broker, the usual ones first. 0: only its repetition
+# matters here.
+MEANING = {
     b"TAGS": 0, b"KEYS": KEYS, b"UNIQ_KEY": UNIQUE, b"WAIT": NO_WAIT, b"DELAY": DELAY,
     b"TRAN_MSG": TRAN, b"INNER_NUM": INNER, b"TIMER_DELAY_SEC": TIMER, b"TIMER_DELAY_MS": TIMER,
     b"TIMER_DELIVER_MS": TIMER, b"CLUSTER": OWN, b"MSG_REGION": OWN, b"TRACE_ON": OWN,
@@ -57,7 +58,7 @@ def scan(properties: bytes) -> tuple[int, int, bytes]:
         if not name or not value:
             marks |= ODD
             continue
-        meaning = _MEANING.get(name)
+        meaning = MEANING.get(name)
         if meaning is None:
             if name.startswith(b"__RMQ.TRANSIENT."):
                 marks |= OWN
