@@ -5,7 +5,7 @@ It reads what is usual. All else it hands to the plain kernel, which says what t
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
@@ -102,7 +102,7 @@ cdef class Send:
         cdef const char* text = PyBytes_AS_STRING(properties)
         scan_properties(<uint8_t*>text, length, &found)
         self.properties, self.marks, self.tag_hash = properties, found.marks, found.tag_hash
-        self.unique_key = PyBytes_FromStringAndSize(text + found.unique_at, found.unique_length)
+        self.unique_key = text[found.unique_at:found.unique_at + found.unique_length]
 
     end = plain.Send.end
 
@@ -376,9 +376,9 @@ cdef Send send_of(Head* head, const uint8_t* body, Py_ssize_t length, Send befor
     send.default_topic = text_at(f[2].at, f[2].length, before.default_topic)
     send.unit_mode = is_true(f[10].at, f[10].length)
     send.batch = is_true(f[12].at, f[12].length)
-    send.body = PyBytes_FromStringAndSize(<char*>body, length)
+    send.body = body[:length]
     if f[8].length:
-        send.rewrite(PyBytes_FromStringAndSize(<char*>f[8].at, f[8].length))
+        send.rewrite(f[8].at[:f[8].length])
     return send
 
 

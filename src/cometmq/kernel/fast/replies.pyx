@@ -1,7 +1,6 @@
 """Answers to sends and pulls (spec 01 ch. 3, 4), their members in the order of the original."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport strlen
 
@@ -91,4 +90,4 @@ def sent(sends, int32_t code, bytes host_hex not None, bytes remark not None=b""
             PyByteArray_Resize(frames, 2 * used + room)
         p = <uint8_t*>PyByteArray_AS_STRING(frames)
         used = put_sent(p + used, send, code, host_hex, rest) - p
-    return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(frames), used)
+    return PyByteArray_AS_STRING(frames)[:used]
