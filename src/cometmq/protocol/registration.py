@@ -8,7 +8,7 @@ from typing import Any, Self
 import msgspec
 
 import cometmq.protocol.fastjson as fastjson
-from cometmq.message.compression import BadCompression, inflate
+from cometmq.message.compression import BadCompression, SysFlag, decompress
 from cometmq.protocol.bodies import TopicConfigWrapper
 from cometmq.protocol.body import Body
 from cometmq.protocol.codes import VERSION, VERSION_3_0_11, VERSION_5_0_0
@@ -43,9 +43,10 @@ class RegisterBrokerBody(Body, frozen=True):
     @classmethod
     def _unpack(cls, data: bytes, version: int) -> Self:
         try:
-            cut = Cut(inflate(data, LARGEST), "Failed to decode RegisterBrokerBody", BadBody)
+            plain = decompress(data, SysFlag.COMPRESSED, LARGEST)
         except BadCompression as why:
             raise BadBody(f"compressed registration: {why}") from None
+        cut = Cut(plain, "Failed to decode RegisterBrokerBody", BadBody)
         wrapper = {"dataVersion": _next(cut)}
         topics = [_topic(cut.sized(4, "a topic")) for _ in range(cut.number(4))]
         wrapper["topicConfigTable"] = {topic["topicName"]: topic for topic in topics}
