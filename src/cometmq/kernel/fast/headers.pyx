@@ -121,15 +121,10 @@ cdef inline bint is_true(const uint8_t* p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint no_delay(const uint8_t* p, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    if n == 1:
-        return p[0] == c"0"
-    if p[0] != c"-":
-        return False
-    for i in range(1, n):
-        if p[i] < c"0" or p[i] > c"9":
-            return False
-    return True
+    cdef Py_ssize_t i = 1
+    while i < n and c"0" <= p[i] <= c"9":
+        i += 1
+    return i == n and p[0] == (c"0" if n == 1 else c"-")
 
 
 cdef int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) except -1:
@@ -263,18 +258,22 @@ cdef bint number(Text* text, int64_t low, int64_t high, int64_t* result) noexcep
     return low <= result[0] <= high
 
 
+cdef inline bint whole(Text* text, int32_t* result, int32_t absent) noexcept nogil:
+    cdef int64_t value = absent
+    if text.at != NULL and not number(text, INT32_MIN, INT32_MAX, &value):
+        return False
+    result[0] = <int32_t>value
+    return True
+
+
 cdef const uint8_t* literal(const uint8_t* p, const uint8_t* end, int32_t* result) noexcept nogil:
     """A JSON number without fraction and exponent."""
     cdef Text text
-    cdef int64_t value = 0
     p = text.at = blanks(p, end)
     while p < end and (p[0] == c"-" or c"0" <= p[0] <= c"9"):
         p += 1
     text.length = p - text.at
-    if not number(&text, INT32_MIN, INT32_MAX, &value):
-        return NULL
-    result[0] = <int32_t>value
-    return p
+    return p if whole(&text, result, 0) else NULL
 
 
 cdef const uint8_t* members(const uint8_t* p, Head* head, bint inner) noexcept nogil:
@@ -319,9 +318,7 @@ cdef bint cut(const uint8_t* p, Py_ssize_t length, uint8_t* scratch, Head* head)
 
 
 cdef bint sort(Head* head, Text* found) noexcept nogil:
-    """Each field of a send to its place among the names; False for an unknown or repeated one, or
-    where a required one is missing or empty.
-    """
+    """Each field to its place; False if one is unknown or repeated, or a required one is empty."""
     cdef Text* name
     cdef int i, place
     memset(found, 0, KNOWN_FIELDS * sizeof(Text))
@@ -339,14 +336,6 @@ cdef bint sort(Head* head, Text* found) noexcept nogil:
     for i in range(REQUIRED):
         if found[i].length == 0:
             return False
-    return True
-
-
-cdef inline bint whole(Text* text, int32_t* result, int32_t absent) noexcept nogil:
-    cdef int64_t value = absent
-    if text.at != NULL and not number(text, INT32_MIN, INT32_MAX, &value):
-        return False
-    result[0] = <int32_t>value
     return True
 
 
@@ -403,21 +392,20 @@ cdef object request_at(const uint8_t* p, Edge* edge, object before):
     cdef Head head
     cdef const uint8_t* body = p + 8 + edge.header
     cdef int32_t code
-    cdef object found = None
+    found = None
     if edge.codec == 0 and edge.header <= LONGEST and cut(p + 8, edge.header, scratch, &head):
         code = head.numbers[CODE]
         # A response has a result in its code, 10 and 11 are among them.
         if head.numbers[FLAG] & 1 or head.wide and text_at(p + 8, edge.header, None) is None:
             return frame_at(p, edge, None)
         if code == 10 or code == 310 or code == 320:
-            found = send_of(
-                &head, body, edge.length - 4 - edge.header, before if type(before) is Send else None
-            )
+            before = before if type(before) is Send else None
+            found = send_of(&head, body, edge.length - 4 - edge.header, before)
         elif code == 11 or code == 361:
             found = pull_of(&head)
         else:
             return frame_at(p, edge, None)
-    return plain.typed(frame_at(p, edge, None), Send) if found is None else found
+    return found or plain.typed(frame_at(p, edge, None), Send)
 
 
 def requests(data, int64_t limit):

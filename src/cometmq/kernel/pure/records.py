@@ -36,13 +36,9 @@ MEANING = {
 def java_hash(text: bytes) -> int:
     """Java's hash of a UTF-8 text: over its UTF-16 units, wrapped to a signed 32 bit number."""
     value = 0
-    if text.isascii():
-        for unit in text:
-            value = (value * 31 + unit) & 0xFFFFFFFF
-    else:
-        wide = text.decode("utf-8", "replace").encode("utf-16-be")
-        for (unit,) in struct.iter_unpack(">H", wide):
-            value = (value * 31 + unit) & 0xFFFFFFFF
+    wide = text.decode("utf-8", "replace").encode("utf-16-be")
+    for (unit,) in struct.iter_unpack(">H", wide):
+        value = (value * 31 + unit) & 0xFFFFFFFF
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
