@@ -28,20 +28,20 @@ def loads(data: bytes | str, *, refers: bool = True) -> Any:
         text = str(data) if isinstance(data, str) else str(data, "utf-8-sig")
     except UnicodeDecodeError as why:
         raise BadBody(f"expected UTF-8: {why}") from None
-    try:
-        if too_deep(text):
-            raise msgspec.DecodeError  # the reader says where
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError):
-        value = _Reader(text).document()
-    return _References(value).resolved(value) if refers and "$ref" in text else value
+    refers = refers and "$ref" in text
+    if not refers and not _too_deep(text):
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError):
+            pass  # not as strict as that
+    return _Reader(text, refers).read()
 
 
 # A string runs to its end or to that of the text, so that no text takes more than one pass.
 _BRACE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
-def too_deep(text: str) -> bool:
+def _too_deep(text: str) -> bool:
     """Whether strict JSON is nested deeper than what is read and written here."""
     depth = 0
     if text.count("{") + text.count("[") > DEEPEST:
@@ -67,21 +67,31 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-7])|(["'\\/bfnrtvF])|)""")
 _ESCAPED = dict(zip("\"'\\/bfnrtvF", "\"'\\/\b\f\n\r\t\v\f", strict=True))
+_STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d{1,9})\]", re.DOTALL)
 _WORDS = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
 
 
 class _Reader:
-    """Reads all that fastjson reads in these bodies; of equal names the last one counts."""
+    """Reads all that fastjson reads in these bodies; of equal names the last one counts.
 
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
-        self.start, self.kind = 0, ""  # of what was taken last
+    `{"$ref": path}`, as a value or as the key of a map, is what it names: but only a value that is
+    complete before it counts, as the original writes them. A path to anything else ("@" and ".."
+    always) is None, so that nothing read here contains itself.
+    """
 
-    def document(self) -> Any:
-        value = self._value(self._take(), 0)
+    def __init__(self, text: str, refers: bool) -> None:
+        self.text, self.refers = text, refers
+        self.at = self.start = 0  # of what was taken last
+        self.kind = ""
+        self.document: list[Any] = [None]
+        self.open: list[Any] = []
+        self.left = MOST_REFERENCES
+
+    def read(self) -> Any:
+        self._put(self._take(), self.document, 0)
         if self._take():
             raise self._fault("nothing behind the value")
-        return value
+        return self.document[0]
 
     def _fault(self, expected: str) -> BadBody:
         came = self.text[self.start : self.start + 20]
@@ -95,18 +105,38 @@ class _Reader:
         self.start, self.at = token.span(self.kind)
         return token[self.kind]
 
-    def _value(self, token: str, depth: int) -> Any:
-        if token in ("{", "["):
-            if depth >= DEEPEST:
-                raise self._fault(f"at most {DEEPEST} levels")
-            return self._object(depth + 1) if token == "{" else self._list(depth + 1)
-        if self.kind == "string":
-            return self._string(token[1:-1])
-        if self.kind == "number":
-            return self._number(token)
-        if self.kind == "word" and token in _WORDS:
-            return _WORDS[token]
-        raise self._fault("a value")
+    def _put(self, token: str, into: Any, place: Any) -> None:
+        """Read a value to its place, where what comes later finds it by its path."""
+        if token not in ("{", "["):
+            into[place] = self._plain(token)
+            return
+        if len(self.open) >= DEEPEST:
+            raise self._fault(f"at most {DEEPEST} levels")
+        into[place] = {} if token == "{" else []
+        self.open.append(into[place])
+        if token == "[":
+            self._elements(into[place])
+        else:
+            self._members(into[place])
+            if self.refers and isinstance(path := into[place].get("$ref"), str):
+                into[place] = self._named(path)
+        self.open.pop()
+
+    def _elements(self, into: list[Any]) -> None:
+        for token in self._items("]"):
+            into.append(None)
+            self._put(token, into, -1)
+
+    def _members(self, into: dict[Any, Any]) -> None:
+        for token in self._items("}"):
+            key: list[Any] = [token]
+            if self.kind != "word":
+                self._put(token, key, 0)
+            if isinstance(key[0], dict | list):
+                key = [Key(dumps(key[0]).decode())]
+            if self._take() != ":":
+                raise self._fault("a colon")
+            self._put(self._take(), into, key[0])
 
     def _items(self, end: str) -> Iterator[str]:
         """The first token of each item; commas may lead, follow and be repeated."""
@@ -118,17 +148,14 @@ class _Reader:
                 if token != ",":
                     raise self._fault(f"a comma or {end}")
 
-    def _list(self, depth: int) -> list[Any]:
-        return [self._value(token, depth) for token in self._items("]")]
-
-    def _object(self, depth: int) -> dict[Any, Any]:
-        members: dict[Any, Any] = {}
-        for token in self._items("}"):
-            key = token if self.kind == "word" else _key(self._value(token, depth))
-            if self._take() != ":":
-                raise self._fault("a colon")
-            members[key] = self._value(self._take(), depth)
-        return members
+    def _plain(self, token: str) -> Any:
+        if self.kind == "string":
+            return self._string(token[1:-1])
+        if self.kind == "number":
+            return self._number(token)
+        if self.kind == "word" and token in _WORDS:
+            return _WORDS[token]
+        raise self._fault("a value")
 
     def _number(self, token: str) -> int | float:
         if len(token) > 400:
@@ -151,52 +178,14 @@ class _Reader:
             raise self._fault("other escapes")
         return _ESCAPED[escape[4]]
 
-
-def _key(value: Any) -> Any:
-    """What stands as the key of a map, hashable."""
-    return Key(dumps(value).decode()) if isinstance(value, dict | list) else value
-
-
-_STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d{1,9})\]", re.DOTALL)
-
-
-class _References:
-    """Puts what `{"$ref": path}` names in its place, as a value or as the key of a map.
-
-    Only a value that is complete before the reference counts, as the original writes them: a path
-    to anything else ("@" and ".." always) is None, so that nothing read here contains itself.
-    """
-
-    def __init__(self, root: Any) -> None:
-        self.root = root
-        self.complete: dict[int, Any] = {}  # by the id of what was read
-        self.left = MOST_REFERENCES
-
-    def resolved(self, value: Any) -> Any:
-        whole: Any
-        if isinstance(value, list):
-            whole = [self.resolved(one) for one in value]
-        elif isinstance(value, dict):
-            if isinstance(path := value.get("$ref"), str):
-                return self._named(path)
-            whole = {self._key(key): self.resolved(member) for key, member in value.items()}
-        else:
-            return value
-        self.complete[id(value)] = whole
-        return whole
-
-    def _key(self, key: Any) -> Any:
-        refers = isinstance(key, Key) and key.startswith('{"$ref":')
-        return _key(self.resolved(loads(key, refers=False))) if refers else key
-
     def _named(self, path: str) -> Any:
         self.left -= 1
         if self.left < 0:  # each is small and may stand for much
             raise BadBody(f"more than {MOST_REFERENCES} references in one document")
-        value = self.root if path.startswith("$") else None
+        value = self.document[0] if path.startswith("$") else None
         for name, index in _STEP.findall(path):
             value = _member(value, re.sub(r"\\(.)", r"\1", name), int(index or -1))
-        return self.complete.get(id(value)) if isinstance(value, dict | list) else value
+        return None if any(value is one for one in self.open) else value
 
 
 def _member(value: Any, name: str, index: int) -> Any:
