@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cometmq.kernel import records
+from cometmq.kernel import headers, records
 from cometmq.message import (
     BadCompression,
     BadId,
@@ -130,8 +130,8 @@ def test_a_rewritten_property_string_is_plain_and_free_of_what_the_broker_says()
     odd = b"a\x011\x02\x02a\x012\x02b\x01\x02\x01c\x02CLUSTER\x01x\x02MSG_REGION\x01x\x02"
     odd += b"TRACE_ON\x01x\x02POP_CK\x01x\x02__RMQ.TRANSIENT.x\x01y\x02d\x013"
     assert properties.rewrite(odd) == b"a\x012\x02d\x013\x02"
-    marks, _, _ = records.scan(properties.rewrite(odd))
-    assert not marks & (records.OWN | records.ODD)
+    send = headers.Send(properties=properties.rewrite(odd))
+    assert not send.marks & (records.OWN | records.ODD)
     assert properties.rewrite(b"a\x011\x02b\x012", put={"a": "9"}) == b"b\x012\x02a\x019\x02"
 
 

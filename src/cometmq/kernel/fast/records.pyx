@@ -19,7 +19,7 @@ from cometmq.kernel.fast.octets cimport (
 import cometmq.kernel.pure.records as plain
 from cometmq.kernel.pure.records import (
     BAD, BLANK, BLANK_MAGIC, DELAY, INNER, KEYS, MORE, NO_WAIT, ODD, OWN, TIMER, TRAN, UNIQUE, V1,
-    V2, ZERO, Record, decode, encode, java_hash, members, size_of,
+    V2, ZERO, Record, decode, encode, java_hash, members, scan, size_of,
 )
 
 cdef extern from "zlib.h" nogil:
@@ -41,13 +41,6 @@ cdef enum:
 cdef inline int32_t crc_of(const uint8_t* body, Py_ssize_t length) noexcept nogil:
     # zlib takes its first steps again for a null pointer, so an empty body must not come as one.
     return <int32_t>(crc32(0, body, <unsigned int>length) & 0x7FFFFFFF) if length else 0
-
-
-def scan(bytes properties not None):
-    cdef Found found
-    scan_properties(<uint8_t*>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties), &found)
-    key = properties[found.unique_at:found.unique_at + found.unique_length]
-    return found.marks, found.tag_hash, key
 
 
 # The largest buffer given back lately. Pages that the system has to map anew for each turn would

@@ -141,19 +141,19 @@ _TEXTS = {"language", "remark", "serializeTypeCurrentRPC"}
 _Head = tuple[list[int], dict[str, str]]
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands there twice")
+    return found
+
+
 def _read(header: bytes) -> _Head:
     """([code, opaque, flag, version], extFields) of a header in the usual form, else ValueError."""
-    # Pairs, not a dictionary: a repeated name would vanish in it.
-    pairs = json.loads(str(header, "utf-8"), object_pairs_hook=tuple)
-    if type(pairs) is not tuple:
+    head = json.loads(str(header, "utf-8"), object_pairs_hook=_object)
+    fields = head.pop("extFields", {}) if type(head) is dict else None
+    if type(fields) is not dict:
         raise ValueError("an object expected")
-    head = dict(pairs)
-    inner = head.pop("extFields", ())
-    if type(inner) is not tuple:
-        raise ValueError("an object expected")
-    fields = dict(inner)
-    if len(head) + ("extFields" in dict(pairs)) != len(pairs) or len(fields) != len(inner):
-        raise ValueError("a name stands there twice")
     numbers = [head.pop(name, 0) for name in _NUMBERS]
     for number in numbers:
         if type(number) is not int or not -(1 << 31) <= number < 1 << 31:

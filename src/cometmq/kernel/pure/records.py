@@ -118,19 +118,11 @@ def check(topic: bytes, properties_length: int, born_host: bytes, store_host: by
 
 def _written(record: Record, topic: bytes) -> bytes:
     """The bytes of a record, whose topic is this and whose size is counted anew."""
-    rest = b"".join(
-        (
-            record.born_host,
-            _LONG.pack(record.store_ms),
-            record.store_host,
-            _MIDDLE.pack(record.reconsume_times, record.prepared_offset, len(record.body)),
-            record.body,
-            len(topic).to_bytes(2 if record.magic == V2 else 1, "big"),
-            topic,
-            len(record.properties).to_bytes(2, "big"),
-            record.properties,
-        )
-    )
+    stored = record.born_host + _LONG.pack(record.store_ms) + record.store_host
+    middle = _MIDDLE.pack(record.reconsume_times, record.prepared_offset, len(record.body))
+    name = len(topic).to_bytes(2 if record.magic == V2 else 1, "big") + topic
+    properties = len(record.properties).to_bytes(2, "big") + record.properties
+    rest = b"".join((stored, middle, record.body, name, properties))
     return _HEAD.pack(48 + len(rest), *record[2:7], record.position, *record[7:9]) + rest
 
 
@@ -220,9 +212,8 @@ def _decode(view: memoryview, at: int, check_crc: bool) -> Record:
     left = len(view) - at
     if at < 0 or left < 91:
         raise Malformed(f"a record of at least 91 bytes expected, {left} are left")
-    size, magic, crc, queue_id, flag, queue_offset, position, sys_flag, born_ms = _HEAD.unpack_from(
-        view, at
-    )
+    head = _HEAD.unpack_from(view, at)
+    size, magic, crc, queue_id, flag, queue_offset, position, sys_flag, born_ms = head
     if magic != V1 and magic != V2:
         raise Malformed(f"the magic of a record expected, not {magic:08X}")
     if not 91 <= size <= left:
@@ -232,23 +223,20 @@ def _decode(view: memoryview, at: int, check_crc: bool) -> Record:
     middle = born + 8 + (20 if sys_flag & 32 else 8)
     body = middle + 16
     wide = 2 if magic == V2 else 1
-    if body + wide + 2 > size:
+    room = size - body - wide - 2
+    if room < 0:
         raise Malformed(f"a record of {size} bytes has no room for its hosts")
     reconsume_times, prepared_offset, body_length = _MIDDLE.unpack_from(view, middle)
-    topic = body + body_length + wide
-    if body_length < 0 or topic + 2 > size:
-        raise Malformed(
-            f"a body of 0 to {size - body - wide - 2} bytes expected, not {body_length}"
-        )
+    if not 0 <= body_length <= room:
+        raise Malformed(f"a body of 0 to {room} bytes expected, not {body_length}")
+    topic, room = body + body_length + wide, room - body_length
     topic_length = int.from_bytes(view[topic - wide : topic], "big", signed=True)
-    properties = topic + topic_length + 2
-    if topic_length < 0 or properties > size:
-        raise Malformed(f"a topic of 0 to {size - topic - 2} bytes expected, not {topic_length}")
+    if not 0 <= topic_length <= room:
+        raise Malformed(f"a topic of 0 to {room} bytes expected, not {topic_length}")
+    properties, room = topic + topic_length + 2, room - topic_length
     properties_length = int.from_bytes(view[properties - 2 : properties], "big", signed=True)
-    if properties_length < 0 or properties + properties_length != size:
-        raise Malformed(
-            f"{size - properties} bytes of properties expected, not {properties_length}"
-        )
+    if properties_length != room:
+        raise Malformed(f"{room} bytes of properties expected, not {properties_length}")
     content = bytes(view[body : body + body_length])
     if check_crc and content and crc32(content) & 0x7FFFFFFF != crc:
         raise Malformed(f"a body with CRC {crc} expected, not {crc32(content) & 0x7FFFFFFF}")
