@@ -27,7 +27,8 @@ class Body(msgspec.Struct, frozen=True, rename="camel"):
     def read(cls, data: bytes) -> Self:
         """Decode, or raise BadBody with what was expected."""
         decoder = _decoder(cls)
-        if decoder is not None and not (cls.refers and b"$ref" in data):
+        refers = cls.refers and b"$ref" in data
+        if decoder is not None and not refers and not fastjson.too_deep(data):
             try:
                 return decoder.decode(data)  # type: ignore[no-any-return]
             except (msgspec.DecodeError, UnicodeError, RecursionError):

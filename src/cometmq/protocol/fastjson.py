@@ -12,6 +12,7 @@ from cometmq.protocol.codes import BadRequest
 
 DEEPEST = 100  # levels of nesting; no body or file of the original comes near
 MOST_REFERENCES = 1000
+MOST_REFERRED = 4 << 20  # characters that all of them stand for
 
 
 class BadBody(BadRequest):
@@ -24,31 +25,38 @@ class Key(str):
 
 def loads(data: bytes | str, *, refers: bool = True) -> Any:
     """Read one value in the dialect; strict JSON, its usual case, takes the short way."""
+    raw = data.encode(errors="replace") if isinstance(data, str) else data
+    refers = refers and b"$ref" in raw
     try:
-        text = str(data) if isinstance(data, str) else str(data, "utf-8-sig")
+        if not refers and not too_deep(raw):
+            return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError):
+        pass  # not as strict as that
+    try:
+        return _Reader(str(raw, "utf-8-sig"), refers).read()
     except UnicodeDecodeError as why:
         raise BadBody(f"expected UTF-8: {why}") from None
-    refers = refers and "$ref" in text
-    if not refers and not _too_deep(text):
-        try:
-            return msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError):
-            pass  # not as strict as that
-    return _Reader(text, refers).read()
 
 
 # A string runs to its end or to that of the text, so that no text takes more than one pass.
-_BRACE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_BRACE = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_NO_BRACES = bytes(set(range(256)).difference(b"[]{}"))
 
 
-def _too_deep(text: str) -> bool:
+def too_deep(data: bytes) -> bool:
     """Whether strict JSON is nested deeper than what is read and written here."""
+    if data.count(b"{") + data.count(b"[") <= DEEPEST:
+        return False
+    braces = data.translate(None, _NO_BRACES)
+    for _ in range(DEEPEST):  # takes away what is innermost: of a usual text soon nothing is left
+        braces = braces.replace(b"{}", b"").replace(b"[]", b"")
+        if not braces:
+            return False
     depth = 0
-    if text.count("{") + text.count("[") > DEEPEST:
-        for brace in _BRACE.finditer(text):
-            depth += (brace[0] in "[{") - (brace[0] in "]}")
-            if depth > DEEPEST:
-                return True
+    for brace in _BRACE.finditer(data):
+        depth += (brace[0] in b"[{") - (brace[0] in b"]}")
+        if depth > DEEPEST:
+            return True
     return False
 
 
@@ -85,7 +93,8 @@ class _Reader:
         self.kind = ""
         self.document: list[Any] = [None]
         self.open: list[Any] = []
-        self.left = MOST_REFERENCES
+        self.lengths: dict[int, int] = {}  # of what is complete: how much text it stands for
+        self.references = self.referred = 0  # how many, and how much text they stand for
 
     def read(self) -> Any:
         self._put(self._take(), self.document, 0)
@@ -112,20 +121,19 @@ class _Reader:
             return
         if len(self.open) >= DEEPEST:
             raise self._fault(f"at most {DEEPEST} levels")
-        into[place] = {} if token == "{" else []
-        self.open.append(into[place])
+        whole: Any = {} if token == "{" else []
+        into[place], begin = whole, self.at + self.referred
+        self.open.append(whole)
         if token == "[":
-            self._elements(into[place])
+            for item in self._items("]"):
+                whole.append(None)
+                self._put(item, whole, -1)
         else:
-            self._members(into[place])
-            if self.refers and isinstance(path := into[place].get("$ref"), str):
+            self._members(whole)
+            if self.refers and isinstance(path := whole.get("$ref"), str):
                 into[place] = self._named(path)
         self.open.pop()
-
-    def _elements(self, into: list[Any]) -> None:
-        for token in self._items("]"):
-            into.append(None)
-            self._put(token, into, -1)
+        self.lengths[id(whole)] = self.at + self.referred - begin
 
     def _members(self, into: dict[Any, Any]) -> None:
         for token in self._items("}"):
@@ -151,13 +159,10 @@ class _Reader:
     def _plain(self, token: str) -> Any:
         if self.kind == "string":
             return self._string(token[1:-1])
-        if self.kind == "number":
-            return self._number(token)
         if self.kind == "word" and token in _WORDS:
             return _WORDS[token]
-        raise self._fault("a value")
-
-    def _number(self, token: str) -> int | float:
+        if self.kind != "number":
+            raise self._fault("a value")
         if len(token) > 400:
             raise self._fault("a shorter number")
         digits = token.rstrip("LSBFD")
@@ -179,13 +184,17 @@ class _Reader:
         return _ESCAPED[escape[4]]
 
     def _named(self, path: str) -> Any:
-        self.left -= 1
-        if self.left < 0:  # each is small and may stand for much
-            raise BadBody(f"more than {MOST_REFERENCES} references in one document")
         value = self.document[0] if path.startswith("$") else None
         for name, index in _STEP.findall(path):
             value = _member(value, re.sub(r"\\(.)", r"\1", name), int(index or -1))
-        return None if any(value is one for one in self.open) else value
+        if any(value is one for one in self.open):
+            value = None
+        self.references += 1
+        # Each is small and may stand for much.
+        self.referred += len(value) if isinstance(value, str) else self.lengths.get(id(value), 0)
+        if self.references > MOST_REFERENCES or self.referred > MOST_REFERRED:
+            raise BadBody(f"more than {MOST_REFERENCES} references in one document")
+        return value
 
 
 def _member(value: Any, name: str, index: int) -> Any:

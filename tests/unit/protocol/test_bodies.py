@@ -166,6 +166,15 @@ def test_no_bytes_break_the_reader(data: bytes, kind: type[Body]) -> None:
             pass
 
 
+def test_what_is_kept_as_it_came_is_not_deeper_than_what_can_be_written() -> None:
+    def deep(levels: int) -> bytes:
+        return b'{"groupRetryPolicy":%b1%b}' % (b'{"[{":' * levels, b"}" * levels)
+
+    assert SubscriptionGroupConfig.read(deep(99)).write()
+    with pytest.raises(BadBody, match="at most 100 levels"):
+        SubscriptionGroupConfig.read(deep(100))
+
+
 def test_a_version_grows_with_every_change() -> None:
     assert DataVersion(3, 7, 5).next(6) == DataVersion(4, 7, 6)
 

@@ -190,6 +190,13 @@ def test_references_stand_for_what_was_written_before_them() -> None:
         loads('[{"$ref":"$"}' * 1 + ',{"$ref":"$"}' * 2_000 + "]")
 
 
+@pytest.mark.parametrize("end", ['"k":{{"$ref":"$.x60"}:1}', '"k":{"$ref":"$.x60"}'])
+def test_references_to_references_cannot_stand_for_more_than_fits(end: str) -> None:
+    pairs = (f'"x{n}":[{{"$ref":"$.x{n - 1}"}},{{"$ref":"$.x{n - 1}"}}]' for n in range(1, 61))
+    with pytest.raises(BadBody, match="references"):
+        loads(f'{{"x0":[1],{",".join(pairs)},{end}}}')
+
+
 def test_references_to_object_keys_are_those_of_the_original() -> None:
     bodies = {}
     for line in (GOLDEN / "consumer" / "names.jsonl").read_text().splitlines():
