@@ -21,14 +21,14 @@ class Body(msgspec.Struct, frozen=True, rename="camel"):
     """A JSON body: unknown members are ignored, missing ones and nulls are their default."""
 
     refers: ClassVar[bool] = True
-    """Whether `{"$ref": path}` in it stands for something else."""
+    """Whether it may hold anything, and `{"$ref": path}` in it stands for something else."""
 
     @classmethod
     def read(cls, data: bytes) -> Self:
         """Decode, or raise BadBody with what was expected."""
         decoder = _decoder(cls)
-        refers = cls.refers and b"$ref" in data
-        if decoder is not None and not refers and not fastjson.too_deep(data):
+        odd = cls.refers and (b"$ref" in data or fastjson.too_deep(data))
+        if decoder is not None and not odd:
             try:
                 return decoder.decode(data)  # type: ignore[no-any-return]
             except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -9,24 +9,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from dataclasses import fields as dataclass_fields
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    Self,
-    TypeAlias,
-    dataclass_transform,
-    get_args,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform, get_args, get_type_hints
 
 import msgspec
 
 from cometmq.protocol.codes import BadRequest, RequestCode
 
-Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Int = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _LIMITS = {Int: 2**31, Long: 2**63}
 
 # Java parses one optional sign and digits, nothing else: a leading blank is an error there too.
@@ -43,7 +33,8 @@ def wire_name(attribute: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-class Field(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Field:
     """One declared field of a header."""
 
     attribute: str
@@ -51,21 +42,20 @@ class Field(NamedTuple):
     kind: Any  # str, bool, an enumeration of texts, or what a number is less than
     default: Any  # MISSING: required
 
-
-def meaning(name: str, kind: Any, text: str) -> Any:
-    """What the text of a field of another kind than str means, or BadField."""
-    if kind is bool:
-        return text.lower() == "true"
-    if isinstance(kind, int):
-        if _NUMBER.match(text) and -kind <= (value := int(text)) < kind:
-            return value
-        expected = f"a {kind.bit_length()}-bit integer"
-    else:
-        choices = {str(one.value): one for one in kind}
-        if text in choices:
-            return choices[text]
-        expected = " or ".join(choices)
-    raise BadField(f"the custom field {name} is {text[:40]!r}, expected {expected}")
+    def meaning(self, text: str) -> Any:
+        """What the text of a field of another kind than str means, or BadField."""
+        if self.kind is bool:
+            return text.lower() == "true"
+        if isinstance(self.kind, int):
+            if _NUMBER.match(text) and -self.kind <= (value := int(text)) < self.kind:
+                return value
+            expected = f"a {self.kind.bit_length()}-bit integer"
+        else:
+            choices = {str(one.value): one for one in self.kind}
+            if text in choices:
+                return choices[text]
+            expected = " or ".join(choices)
+        raise BadField(f"the custom field {self.name} is {text[:40]!r}, expected {expected}")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -91,14 +81,14 @@ class Header:
     def read(cls, fields: Mapping[str, str]) -> Self:
         """Take what this header declares out of the fields of a command, or raise BadField."""
         values = {}
-        for attribute, name, kind, default in cls.table:
-            text = fields.get(name)
+        for one in cls.table:
+            text = fields.get(one.name)
             if text is not None:
-                values[attribute] = text if kind is str else meaning(name, kind, text)
-            elif default is MISSING:
-                raise BadField(f"the custom field {name} is null")
+                values[one.attribute] = text if one.kind is str else one.meaning(text)
+            elif one.default is MISSING:
+                raise BadField(f"the custom field {one.name} is null")
             else:
-                values[attribute] = default
+                values[one.attribute] = one.default
         header = object.__new__(cls)
         header.__dict__.update(values)  # a frozen __init__ sets each by itself, at twice the time
         return header
