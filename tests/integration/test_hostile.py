@@ -29,8 +29,7 @@ def good(chance: random.Random) -> bytes:
     send = SendMessageV2("g", "hostile", "TBW102", 4, chance.randrange(-1, 5), 0, 1, 0)
     pull = PullMessage("g", "hostile", 0, chance.randrange(100), 32, 6, 0, 15_000, "*", 0)
     header = chance.choice((send, pull, HeartBeat()))
-    command = Command.request(header, body)
-    command.opaque = chance.getrandbits(31)
+    command = Command.request(header, body, opaque=chance.getrandbits(31))
     command.codec = chance.choice((0, 0, 0, 1))
     return command.write()
 

@@ -34,9 +34,11 @@ class Command:
     body: bytes = b""
 
     @classmethod
-    def request(cls, header: RequestHeader, body: bytes = b"", code: int | None = None) -> Self:
+    def request(
+        cls, header: RequestHeader, body: bytes = b"", code: int | None = None, opaque: int = 0
+    ) -> Self:
         """A request of ours; `code` where a header serves several codes, as 310 and 320."""
-        return cls(header.code if code is None else code, fields=header.fields(), body=body)
+        return cls(header.code if code is None else code, opaque, fields=header.fields(), body=body)
 
     @classmethod
     def answer(

@@ -33,8 +33,8 @@ def read(header: bytes, codec: int = JSON) -> Command:
 
 
 def test_the_examples_of_the_specification_are_written_to_the_byte() -> None:
-    ask = Command.request(GetRouteInfo(topic="TopicTest"))
-    ask.opaque, ask.language = 1, "JAVA"
+    ask = Command.request(GetRouteInfo(topic="TopicTest"), opaque=1)
+    ask.language = "JAVA"
     assert ask.write() == bytes.fromhex("0000008700000083") + ROUTE
     ask.codec = BINARY
     assert ask.write() == bytes.fromhex(
@@ -60,7 +60,7 @@ def test_a_language_that_nobody_knows_fails_no_request() -> None:
 
 
 def test_a_request_of_ours_says_who_we_are_and_an_answer_says_java() -> None:
-    ask = Command.request(QueryConsumerOffset("g", "t", 0))
+    ask = Command.request(QueryConsumerOffset("g", "t", 0), opaque=7)
     assert (ask.code, ask.language, ask.version, ask.flag) == (14, "PYTHON", VERSION, 0)
     assert ask.oneway().is_oneway
     assert not ask.is_oneway
