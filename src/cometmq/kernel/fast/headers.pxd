@@ -10,8 +10,9 @@ cdef class Send:
     cdef public int32_t reconsume_times, max_reconsume_times, marks, size
     cdef public int64_t born_ms, prepared_offset, tag_hash, position, queue_offset
     cdef public bint unit_mode, batch
-    cdef public bytes body, unique_key
+    cdef public bytes body
     cdef readonly bytes properties
+    cdef Py_ssize_t key_at, key_length  # of the unique key in the properties
 
     cpdef rewrite(self, bytes properties)
 

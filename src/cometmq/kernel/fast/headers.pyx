@@ -7,7 +7,7 @@ It reads what is usual. All else it hands to the plain kernel, which says what t
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from cometmq.kernel.fast.frames cimport Edge, each, frame_at
@@ -86,7 +86,7 @@ cdef struct Head:
 @cython.freelist(512)
 cdef class Send:
     def __cinit__(self):
-        self.properties = self.unique_key = b""
+        self.properties = b""
 
     def __init__(self, *, bytes properties not None=b"", **fields):
         self.code, self.max_reconsume_times, self.position = 310, -1, -1
@@ -99,10 +99,13 @@ cdef class Send:
     cpdef rewrite(self, bytes properties):
         cdef Found found
         cdef Py_ssize_t length = len(properties)  # refuses None
-        cdef const char* text = PyBytes_AS_STRING(properties)
-        scan_properties(<uint8_t*>text, length, &found)
+        scan_properties(<uint8_t*>PyBytes_AS_STRING(properties), length, &found)
         self.properties, self.marks, self.tag_hash = properties, found.marks, found.tag_hash
-        self.unique_key = text[found.unique_at:found.unique_at + found.unique_length]
+        self.key_at, self.key_length = found.unique_at, found.unique_length
+
+    @property
+    def unique_key(self):
+        return self.properties[self.key_at:self.key_at + self.key_length]
 
     end = plain.Send.end
 
@@ -133,10 +136,10 @@ cdef int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) except -1
     cdef const uint8_t* stop
     cdef const uint8_t* value
     cdef const uint8_t* tag = p
-    cdef Py_ssize_t tag_length = 0, length
+    cdef Py_ssize_t tag_length = 0, length, i
     cdef Text name
     cdef int seen = 0, mark, place
-    cdef uint8_t letter
+    cdef uint32_t java = 0
     found.marks = 0
     found.unique_at = found.unique_length = 0
     while piece < end:
@@ -171,12 +174,12 @@ cdef int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) except -1
             ):
                 found.marks |= mark
         piece = stop + 1
-    found.tag_hash = 0
-    for letter in tag[:tag_length]:
-        if letter >= 128:
+    for i in range(tag_length):
+        if tag[i] >= 128:
             found.tag_hash = java_hash(tag[:tag_length])
-            break
-        found.tag_hash = found.tag_hash * 31 + letter
+            return 0
+        java = java * 31 + tag[i]
+    found.tag_hash = <int32_t>java
     return 0
 
 

@@ -1,6 +1,7 @@
 """Answers to sends and pulls (spec 01 ch. 3, 4), their members in the order of the original."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport strlen
 
@@ -43,21 +44,21 @@ cdef inline uint8_t* hexadecimal(uint8_t* p, int64_t value) noexcept nogil:
     return p + 16
 
 
-cdef bint needs_no_escape(bytes raw):
-    cdef uint8_t letter
-    for letter in raw:
-        if letter < 0x20 or letter >= 0x7F or letter == c'"' or letter == c"\\":
+cdef bint needs_no_escape(const uint8_t* p, Py_ssize_t length) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(length):
+        if p[i] < 0x20 or p[i] >= 0x7F or p[i] == c'"' or p[i] == c"\\":
             return False
     return True
 
 
 cdef uint8_t* put_sent(
-    uint8_t* start, Send send, int32_t code, bytes host_hex, bytes rest
+    uint8_t* start, Send send, int32_t code, const uint8_t* key, bytes host_hex, bytes rest
 ) noexcept:
     cdef uint8_t* p = number(text(start + 8, b'{"code":'), code)
     p = number(text(p, b',"extFields":{"queueId":"'), send.queue_id)
-    if send.unique_key:
-        p = copy(text(p, b'","transactionId":"'), send.unique_key)
+    if send.key_length:
+        p = put(text(p, b'","transactionId":"'), key, send.key_length)
     p = copy(text(p, b'","msgId":"'), host_hex)
     p = hexadecimal(p, send.position)
     p = text(p, b'","TRACE_ON":"true","MSG_REGION":"DefaultRegion","queueOffset":"')
@@ -73,6 +74,7 @@ def sent(sends, int32_t code, bytes host_hex not None, bytes remark not None=b""
     cdef bytearray frames = bytearray()
     cdef bytes rest = b"," + plain.json_end(remark)
     cdef Py_ssize_t used = 0, room
+    cdef const uint8_t* key
     cdef uint8_t* p
     cdef Send send
     for send in sends:
@@ -80,14 +82,15 @@ def sent(sends, int32_t code, bytes host_hex not None, bytes remark not None=b""
             raise TypeError("a send expected, not None")
         if send.flag & 2:  # oneway
             continue
-        if send.codec != 0 or not needs_no_escape(send.unique_key):
+        key = <uint8_t*>PyBytes_AS_STRING(send.properties) + send.key_at
+        if send.codec != 0 or not needs_no_escape(key, send.key_length):
             PyByteArray_Resize(frames, used)
             frames += plain.sent([send], code, host_hex, remark)
             used = len(frames)
             continue
-        room = FIXED + len(send.unique_key) + len(host_hex) + len(rest)
+        room = FIXED + send.key_length + len(host_hex) + len(rest)
         if PyByteArray_GET_SIZE(frames) - used < room:
             PyByteArray_Resize(frames, 2 * used + room)
         p = <uint8_t*>PyByteArray_AS_STRING(frames)
-        used = put_sent(p + used, send, code, host_hex, rest) - p
+        used = put_sent(p + used, send, code, key, host_hex, rest) - p
     return PyByteArray_AS_STRING(frames)[:used]
