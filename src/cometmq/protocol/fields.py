@@ -27,12 +27,6 @@ class BadField(BadRequest):
     """A field of the header is missing or has a value of the wrong kind."""
 
 
-def wire_name(attribute: str) -> str:
-    """The name on the wire of an attribute: `queue_id` is `queueId`."""
-    first, *rest = attribute.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
 @dataclass(frozen=True, slots=True)
 class Field:
     """One declared field of a header."""
@@ -73,7 +67,8 @@ class Header:
             kind, default = hints[one.name], one.default
             if type(None) in get_args(kind):  # what may be None is never required
                 kind, default = get_args(kind)[0], None if default is MISSING else default
-            name = known.get(one.name) or wire_name(one.name)
+            first, *rest = one.name.split("_")
+            name = known.get(one.name) or first + "".join(map(str.capitalize, rest))
             table.append(Field(one.name, name, _LIMITS.get(kind, kind), default))
         cls.table = tuple(table)
 
