@@ -228,15 +228,11 @@ def decode_all(data, bint check_crc=False):
     cdef str topic = None
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        while at < view.len:
+        while lay_out(<const uint8_t*>view.buf + at, view.len - at, check_crc, &place):
             p = <const uint8_t*>view.buf + at
-            if lay_out(p, view.len - at, check_crc, &place):
-                topic = text_at(p + place.topic, place.topic_length, topic)
-            else:
-                topic = None
+            topic = text_at(p + place.topic, place.topic_length, topic)
             if topic is None:
-                decode(data, at, check_crc)  # which says what is wrong
-                raise AssertionError("the plain kernel read a record that the compiled one did not")
+                break
             records.append(new_tuple(Record, (
                 <int64_t>load64(p + 28),
                 <int32_t>load32(p),
@@ -257,6 +253,8 @@ def decode_all(data, bint check_crc=False):
                 p[place.properties:place.size],
             )))
             at += place.size
+        if at < view.len:
+            records += plain.decode_all(memoryview(data)[at:], check_crc)  # says what is wrong
     finally:
         PyBuffer_Release(&view)
     return records
@@ -268,39 +266,25 @@ def walk(data, Py_ssize_t at, int64_t position, int64_t file_end):
     cdef const uint8_t* p
     cdef Layout place
     cdef Found found
-    cdef int32_t size
-    cdef uint32_t magic
     cdef str topic = None
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        if at < 0 or at > view.len:
-            raise ValueError(f"a place in {view.len} bytes expected, not {at}")
-        while view.len - at >= 8:
+        while at >= 0 and lay_out(<const uint8_t*>view.buf + at, view.len - at, True, &place):
             p = <const uint8_t*>view.buf + at
-            size, magic = <int32_t>load32(p), load32(p + 4)
-            if magic == BLANK_FORMAT:
-                return walked, at, BLANK
-            if magic == 0 and size == 0:
-                return walked, at, ZERO
-            if (
-                magic != FORMAT_1 and magic != FORMAT_2
-                or not SHORTEST <= size <= file_end - position
-            ):
-                return walked, at, BAD
-            if size > view.len - at:
-                return walked, at, MORE
-            if not lay_out(p, size, True, &place) or <int64_t>load64(p + 28) != position:
-                return walked, at, BAD
             topic = text_at(p + place.topic, place.topic_length, topic)
-            if topic is None:
-                return walked, at, BAD
-            scan_properties(p + place.properties, size - place.properties, &found)
+            if (
+                topic is None or place.size > file_end - position
+                or <int64_t>load64(p + 28) != position
+            ):
+                break
+            scan_properties(p + place.properties, place.size - place.properties, &found)
             walked.append((
-                position, size, topic, <int32_t>load32(p + 12), <int64_t>load64(p + 20),
+                position, place.size, topic, <int32_t>load32(p + 12), <int64_t>load64(p + 20),
                 found.tag_hash, <int64_t>load64(p + place.store_ms), <int32_t>load32(p + 36),
             ))
-            at += size
-            position += size
+            at += place.size
+            position += place.size
     finally:
         PyBuffer_Release(&view)
-    return walked, at, MORE
+    rest, at, why = plain.walk(data, at, position, file_end)  # which says why it ends here
+    return walked + rest, at, why
