@@ -6,8 +6,7 @@ It reads what is usual. All else it hands to the plain kernel, which says what t
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from cometmq.kernel.fast.frames cimport Edge, each, frame_at
@@ -240,33 +239,28 @@ cdef const uint8_t* string(const uint8_t* p, Head* head, Text* text) noexcept no
     return p + 1
 
 
-cdef bint number(Text* text, int64_t low, int64_t high, int64_t* result) noexcept nogil:
-    """0, or digits of which the first is not 0, with or without a minus."""
+cdef bint number(Text* text, int64_t* result) noexcept nogil:
+    """0, or up to 18 digits of which the first is not 0, with or without a minus."""
     cdef bint minus = text.length > 0 and text.at[0] == c"-"
     cdef Py_ssize_t i = minus
-    cdef uint64_t value = 0
-    if not 0 < text.length - i <= 19:
-        return False
-    if text.at[i] == c"0" and text.length > 1:
+    cdef int64_t value = 0
+    if not 0 < text.length - i <= 18 or text.at[i] == c"0" and text.length > 1:
         return False
     while i < text.length:
         if text.at[i] < c"0" or text.at[i] > c"9":
             return False
         value = value * 10 + (text.at[i] - c"0")
         i += 1
-    if value > <uint64_t>INT64_MAX + minus:
-        return False
-    # The subtraction keeps the smallest number out of signed overflow.
-    result[0] = -1 - <int64_t>(value - 1) if minus else <int64_t>value
-    return low <= result[0] <= high
+    result[0] = -value if minus else value
+    return True
 
 
 cdef inline bint whole(Text* text, int32_t* result, int32_t absent) noexcept nogil:
     cdef int64_t value = absent
-    if text.at != NULL and not number(text, INT32_MIN, INT32_MAX, &value):
+    if text.at != NULL and not number(text, &value):
         return False
     result[0] = <int32_t>value
-    return True
+    return result[0] == value
 
 
 cdef const uint8_t* literal(const uint8_t* p, const uint8_t* end, int32_t* result) noexcept nogil:
@@ -352,7 +346,7 @@ cdef Send send_of(Head* head, const uint8_t* body, Py_ssize_t length, Send befor
         whole(&f[3], &send.default_topic_queues, 0)
         and whole(&f[4], &send.queue_id, 0)
         and whole(&f[5], &send.sys_flag, 0)
-        and number(&f[6], INT64_MIN, INT64_MAX, &send.born_ms)
+        and number(&f[6], &send.born_ms)
         and whole(&f[7], &send.message_flag, 0)
         and whole(&f[9], &send.reconsume_times, 0)
         and whole(&f[11], &send.max_reconsume_times, -1)
