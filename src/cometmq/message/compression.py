@@ -4,6 +4,7 @@ ZLIB is always there, LZ4 and ZSTD where their library is installed.
 """
 
 import importlib
+import sys
 import zlib
 from enum import IntEnum, IntFlag
 from typing import Any
@@ -12,6 +13,7 @@ from cometmq.kernel.faults import CometError
 
 # A level that costs little; the original's default, which decides nothing but the size.
 _LEVEL = 5
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 
 
 class SysFlag(IntFlag):
@@ -77,16 +79,11 @@ def _machine(kind: Compression) -> tuple[Any, type[Exception]]:
     """An object with `decompress(data, most)` and `eof`, and the error it raises."""
     if kind is Compression.ZLIB:
         return zlib.decompressobj(), zlib.error
-    names = ("lz4.frame",) if kind is Compression.LZ4 else ("compression.zstd", "backports.zstd")
-    for name in names:
-        try:
-            library = importlib.import_module(name)
-        except ImportError:
-            continue
+    try:
         if kind is Compression.LZ4:
-            return library.LZ4FrameDecompressor(), RuntimeError
-        return library.ZstdDecompressor(), library.ZstdError
-    raise BadCompression(
-        f"a message is compressed with {kind.name}, which needs a library: "
-        "pip install 'cometmq[compression]'"
-    )
+            return importlib.import_module("lz4.frame").LZ4FrameDecompressor(), RuntimeError
+        zstd = importlib.import_module(_ZSTD)
+        return zstd.ZstdDecompressor(), zstd.ZstdError
+    except ImportError:
+        text = f"a message is compressed with {kind.name}, which needs a library: "
+        raise BadCompression(text + "pip install 'cometmq[compression]'") from None

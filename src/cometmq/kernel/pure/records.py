@@ -66,13 +66,12 @@ def scan(properties: bytes) -> tuple[int, int, bytes]:
             tag = value
         elif name == b"UNIQ_KEY":
             unique = value
-        if (
+        if not (
             (meaning == DELAY and (value == b"0" or (value[:1] == b"-" and value[1:].isdigit())))
             or (meaning == TRAN and value.lower() != b"true")
             or (meaning == NO_WAIT and value.lower() == b"true")
         ):
-            continue
-        marks |= meaning
+            marks |= meaning
     return marks, java_hash(tag), unique
 
 
