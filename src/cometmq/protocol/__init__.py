@@ -6,8 +6,9 @@ from cometmq.protocol import fastjson
 from cometmq.protocol.body import Body
 from cometmq.protocol.bodies import (
     BrokerData, ClusterInfo, ConsumerData, ConsumerIds, ConsumerOffsetWrapper, DataVersion,
-    HeartbeatData, ProducerData, QueueData, SubscriptionData, SubscriptionGroupConfig,
-    SubscriptionGroupWrapper, TopicConfig, TopicConfigWrapper, TopicRouteData,
+    HeartbeatData, ProducerData, QueueData, RegisterBrokerBody, SubscriptionData,
+    SubscriptionGroupConfig, SubscriptionGroupWrapper, TopicConfig, TopicConfigWrapper,
+    TopicRouteData,
 )
 from cometmq.protocol.codes import BadRequest, RequestCode, ResponseCode
 from cometmq.protocol.command import BINARY, JSON, Command
@@ -23,7 +24,6 @@ from cometmq.protocol.headers import (
     UnregisterBroker, UnregisterClient, UpdateAndCreateSubscriptionGroup, UpdateAndCreateTopic,
     UpdateConsumerOffset, ViewMessageById,
 )
-from cometmq.protocol.registration import RegisterBrokerBody
 
 __all__ = [
     "BINARY", "HEADERS", "JSON", "BadBody", "BadField", "BadRequest", "Body", "BrokerData",

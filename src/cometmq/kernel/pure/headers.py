@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cometmq.kernel.faults import Malformed
-from cometmq.kernel.pure.frames import Frame, split
+from cometmq.kernel.pure.frames import Data, Frame, split
 from cometmq.kernel.pure.records import scan
 
 
@@ -209,9 +209,7 @@ def typed(frame: Frame, send: type[Send] = Send) -> Send | Pull | Frame:
     return frame
 
 
-def requests(
-    data: bytes | bytearray | memoryview, limit: int
-) -> tuple[list[Send | Pull | Frame], int]:
+def requests(data: Data, limit: int) -> tuple[list[Send | Pull | Frame], int]:
     """Like `frames.split`, with sends and pulls decoded."""
     try:
         frames, consumed = split(data, limit)

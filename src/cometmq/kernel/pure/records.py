@@ -6,6 +6,7 @@ from zlib import crc32
 
 from cometmq.kernel.faults import Malformed
 from cometmq.kernel.pure.entries import Tail
+from cometmq.kernel.pure.frames import Data
 
 if TYPE_CHECKING:
     from cometmq.kernel.pure.headers import Send
@@ -14,7 +15,6 @@ V1, V2, BLANK_MAGIC = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
 DELAY, TIMER, TRAN, INNER, NO_WAIT, UNIQUE, OWN, ODD, KEYS = (1 << bit for bit in range(9))
 MORE, BLANK, ZERO, BAD = range(4)
 
-Data = bytes | bytearray | memoryview
 Walked = tuple[int, int, str, int, int, int, int, int]
 
 _HEAD = struct.Struct(">iIiiiqqiq")  # up to the born host
