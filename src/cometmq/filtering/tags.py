@@ -1,12 +1,10 @@
-"""Filters by tag: what a subscription's text means, and which messages it wants (spec 04 ch. 2,
-18.2).
-"""
+"""Filters by tag: what a subscription's text wants (spec 04 ch. 2, 18.2)."""
 
 from dataclasses import dataclass
 from typing import Self
 
+from cometmq.kernel import records
 from cometmq.kernel.faults import CometError
-from cometmq.message.hashing import java_hash
 
 EVERYTHING = "*"
 
@@ -26,9 +24,7 @@ class Tags:
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Read `created || paid`; nothing and `*` mean everything, and only they do: `*` in a list
-        is a tag.
-        """
+        """Read `created || paid`. Nothing or `*` is everything; within a list `*` is a tag."""
         if not text or text == EVERYTHING:
             return cls()
         if not text.replace("||", ""):
@@ -39,7 +35,8 @@ class Tags:
     @property
     def codes(self) -> tuple[int, ...]:
         """The hash of each tag, each once: a subscription's code set."""
-        return tuple(dict.fromkeys(map(java_hash, self.tags)))
+        texts = (tag.encode(errors="replace") for tag in self.tags)  # as they travel
+        return tuple(dict.fromkeys(map(records.java_hash, texts)))
 
     @property
     def hashes(self) -> frozenset[int] | None:

@@ -32,13 +32,13 @@ def _load(name: str) -> str:
 
 def _choose() -> str:
     wanted = os.environ.get("COMETMQ_KERNEL", "")
-    if wanted:
-        if wanted not in ("pure", "fast"):
-            raise ImportError(f"COMETMQ_KERNEL is 'pure' or 'fast', not {wanted!r}")
-        return _load(wanted)
+    if wanted not in ("", "pure", "fast"):
+        raise ImportError(f"COMETMQ_KERNEL is 'pure' or 'fast', not {wanted!r}")
     try:
-        return _load("fast")
+        return _load(wanted or "fast")
     except ImportError:
+        if wanted:
+            raise
         return _load("pure")
 
 

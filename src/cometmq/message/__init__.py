@@ -2,15 +2,13 @@
 
 # fmt: off
 from cometmq.message import batches, names, properties
-from cometmq.message.compression import BadCompression, compress, decompress
+from cometmq.message.compression import BadCompression, Compression, SysFlag, compress, decompress
 from cometmq.message.faults import BadId, BadMessage
-from cometmq.message.flags import Compression, SysFlag
-from cometmq.message.hashing import java_hash
-from cometmq.message.ids import OffsetId, UniqueIds, host_bytes, host_text, offset_id
+from cometmq.message.ids import OffsetId, UniqueIds, host_text, offset_id
 from cometmq.message.message import LARGEST_BODY, Message
 
 __all__ = [
     "LARGEST_BODY", "BadCompression", "BadId", "BadMessage", "Compression", "Message", "OffsetId",
-    "SysFlag", "UniqueIds", "batches", "compress", "decompress", "host_bytes", "host_text",
-    "java_hash", "names", "offset_id", "properties",
+    "SysFlag", "UniqueIds", "batches", "compress", "decompress", "host_text", "names",
+    "offset_id", "properties",
 ]

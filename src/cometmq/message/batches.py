@@ -11,14 +11,12 @@ _HEAD = struct.Struct(">iiiii")  # size, magic 0, check sum 0, flag, length of t
 
 
 def encode(members: Iterable[tuple[int, bytes, bytes]]) -> bytes:
-    """The body out of (flag, body, property string) of each member, as `records.members` gives
-    them.
-    """
+    """The body of members as `records.members` gives them: (flag, body, property string)."""
     parts = []
     for flag, body, properties in members:
         size = _HEAD.size + len(body) + 2 + len(properties)
-        parts += [_HEAD.pack(size, 0, 0, flag, len(body)), body]
-        parts += [struct.pack(">h", len(properties)), properties]
+        length = struct.pack(">h", len(properties))
+        parts += [_HEAD.pack(size, 0, 0, flag, len(body)), body, length, properties]
     return b"".join(parts)
 
 

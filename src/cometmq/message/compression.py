@@ -1,22 +1,51 @@
-"""Compressed bodies: zlib always, LZ4 and ZSTD where their library is installed, all with a bounded
-result.
+"""The sysFlag of a message (spec 02 ch. 7), and bodies that are compressed as it says.
+
+ZLIB is always there, LZ4 and ZSTD where their library is installed.
 """
 
 import importlib
+import sys
 import zlib
+from enum import IntEnum, IntFlag
 from typing import Any
 
 from cometmq.kernel.faults import CometError
-from cometmq.message.flags import Compression, SysFlag
 
 # A level that costs little; the original's default, which decides nothing but the size.
 _LEVEL = 5
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+
+
+class SysFlag(IntFlag):
+    """What the system knows about a message; two bits of transaction, three of compression."""
+
+    COMPRESSED = 1
+    MULTI_TAGS = 2
+    PREPARED = 4
+    COMMIT = 8
+    ROLLBACK = 12
+    BORN_HOST_V6 = 16
+    STORE_HOST_V6 = 32
+    NEEDS_UNWRAP = 64
+    INNER_BATCH = 128
+    COMPRESSION = 0x700
+
+
+class Compression(IntEnum):
+    """How a body is compressed, as the bits of SysFlag.COMPRESSION say."""
+
+    LZ4 = 0x100
+    ZSTD = 0x200
+    ZLIB = 0x300
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Compression | None":
+        # Clients before 4.9.4 knew zlib alone, and did not name it.
+        return cls.ZLIB if value == 0 else None
 
 
 class BadCompression(CometError, ValueError):
-    """A compressed body that cannot be read: damaged, too large, or of a kind that nothing here
-    reads.
-    """
+    """A compressed body that is damaged, too large, or of a kind that nothing here reads."""
 
 
 def compress(body: bytes) -> tuple[bytes, int]:
@@ -28,18 +57,15 @@ def decompress(body: bytes, sys_flag: int, limit: int) -> bytes:
     """The body as it was sent; `limit` is the most bytes it may become."""
     if not sys_flag & SysFlag.COMPRESSED:
         return body
-    kind = Compression.of(sys_flag)
-    if kind is None:
-        bits = sys_flag & SysFlag.COMPRESSION
-        raise BadCompression(f"expected a body of zlib, LZ4 or ZSTD, the sysFlag says {bits:#x}")
-    return inflate(body, limit, kind)
-
-
-def inflate(data: bytes, limit: int, kind: Compression = Compression.ZLIB) -> bytes:
-    """What these bytes hold, at most `limit` of it."""
+    bits = sys_flag & SysFlag.COMPRESSION
+    try:
+        kind = Compression(bits)
+    except ValueError:
+        text = f"expected a body of zlib, LZ4 or ZSTD, the sysFlag says {bits:#x}"
+        raise BadCompression(text) from None
     machine, broken = _machine(kind)
     try:
-        plain: bytes = machine.decompress(data, limit + 1)
+        plain: bytes = machine.decompress(body, limit + 1)
     except broken as why:
         raise BadCompression(f"damaged {kind.name} data: {why}") from None
     if len(plain) > limit:
@@ -53,16 +79,11 @@ def _machine(kind: Compression) -> tuple[Any, type[Exception]]:
     """An object with `decompress(data, most)` and `eof`, and the error it raises."""
     if kind is Compression.ZLIB:
         return zlib.decompressobj(), zlib.error
-    names = ("lz4.frame",) if kind is Compression.LZ4 else ("compression.zstd", "backports.zstd")
-    for name in names:
-        try:
-            library = importlib.import_module(name)
-        except ImportError:
-            continue
+    try:
         if kind is Compression.LZ4:
-            return library.LZ4FrameDecompressor(), RuntimeError
-        return library.ZstdDecompressor(), library.ZstdError
-    raise BadCompression(
-        f"a message is compressed with {kind.name}, which needs a library: "
-        "pip install 'cometmq[compression]'"
-    )
+            return importlib.import_module("lz4.frame").LZ4FrameDecompressor(), RuntimeError
+        zstd = importlib.import_module(_ZSTD)
+        return zstd.ZstdDecompressor(), zstd.ZstdError
+    except ImportError:
+        text = f"a message is compressed with {kind.name}, which needs a library: "
+        raise BadCompression(text + "pip install 'cometmq[compression]'") from None

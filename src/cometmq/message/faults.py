@@ -4,9 +4,7 @@ from cometmq.kernel.faults import CometError
 
 
 class BadMessage(CometError, ValueError):
-    """This message cannot be sent; `code` is the response code that a broker would give, if one
-    would.
-    """
+    """This message cannot be sent; `code` is the response code that a broker would give, if any."""
 
     def __init__(self, text: str, code: int | None = None) -> None:
         super().__init__(text)

@@ -1,6 +1,4 @@
-"""Ids of messages: the one a client makes and the one that says where a broker stored it (spec 02
-ch. 8).
-"""
+"""Ids of messages: the one that a client makes, and that of its place in a log (spec 02 ch. 8)."""
 
 import ipaddress
 import struct
@@ -14,13 +12,8 @@ from cometmq.message.faults import BadId
 _SMALL_STEP_MS = 1_000_000
 
 
-def host_bytes(address: str, port: int) -> bytes:
-    """Address and port as records hold them: 8 bytes, or 20 with IPv6."""
-    return ipaddress.ip_address(address.strip("[]")).packed + struct.pack(">i", port)
-
-
 def host_text(host: bytes) -> tuple[str, int]:
-    """Address and port out of those bytes."""
+    """Address and port as records hold them: in 8 bytes, or 20 with IPv6."""
     return str(ipaddress.ip_address(host[:-4])), int.from_bytes(host[-4:], "big")
 
 
@@ -43,9 +36,7 @@ class UniqueIds:
 
 
 def _month_of(now_ms: int) -> tuple[int, int]:
-    """When the month of this moment began and the next begins, in local time: ids of all hosts of a
-    site compare.
-    """
+    """When this month began and the next begins; in local time, so that a site's ids compare."""
     first = datetime.fromtimestamp(now_ms / 1000).replace(
         day=1, hour=0, minute=0, second=0, microsecond=0
     )
@@ -67,9 +58,7 @@ class OffsetId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Take such an id apart, of any case. A client's own id looks alike: its port is seldom
-        one.
-        """
+        """Take such an id apart; a client's own looks alike, but its port is seldom one."""
         try:
             data = bytes.fromhex(text)
         except ValueError:

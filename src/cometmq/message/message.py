@@ -35,9 +35,7 @@ class Message:
             strings.check(name, value)
 
     def stored_properties(self, unique_key: str | None = None) -> dict[str, str]:
-        """All that is stored with the message: the user's properties, keys, tag, id, and whether to
-        wait.
-        """
+        """What is stored with the message: the user's properties, and what the system adds."""
         system = {
             strings.KEYS: " ".join(self.keys),
             strings.UNIQ_KEY: unique_key,

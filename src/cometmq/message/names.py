@@ -1,6 +1,4 @@
-"""Names of topics and groups: which are valid, and which belong to the system (spec 02 5.4, 07 ch.
-19).
-"""
+"""Names of topics and groups: the valid ones, and those of the system (spec 02 5.4, 07 ch. 19)."""
 
 import re
 
@@ -48,9 +46,8 @@ def is_system_group(group: str) -> bool:
 
 
 def may_send_to(topic: str) -> bool:
-    """Whether clients may send to this topic. The original lets them write to `rmq_sys_` ones too,
-    which breaks it.
-    """
+    """Whether clients may send to this topic."""
+    # The original lets them write to `rmq_sys_` ones too, which breaks it.
     return topic not in FORBIDDEN_TOPICS and not topic.startswith(SYSTEM)
 
 

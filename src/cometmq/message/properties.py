@@ -26,9 +26,7 @@ RESERVED = frozenset(
 
 
 def parse(data: bytes) -> dict[str, str]:
-    """The pairs, with or without the last 0x02; a piece without name or value is no pair, the last
-    of equal names counts.
-    """
+    """The pairs. A piece without name or value is no pair, and the last of equal names counts."""
     return {
         str(name, errors="replace"): str(value, errors="replace") for name, value in _pairs(data)
     }
@@ -60,9 +58,7 @@ def check(name: str, value: str) -> None:
 def rewrite(
     data: bytes, *, drop: Iterable[str] = (*OF_BROKER, POP_CK), put: Mapping[str, str] | None = None
 ) -> bytes:
-    """The same pairs in plain form, each once, without those dropped and the transient ones; `put`
-    wins.
-    """
+    """The pairs in plain form, each once, without transient and dropped ones; `put` comes last."""
     put = put or {}
     gone = {name.encode() for name in (*drop, *put)}
     kept = [
@@ -74,9 +70,7 @@ def rewrite(
 
 
 def of_member(member: bytes, batch: bytes) -> bytes:
-    """What a member of a batch is stored with: the batch's pairs come over its own, but its own id
-    stays its id.
-    """
+    """What a member of a batch is stored with: the batch's pairs over its own, but for its id."""
     of_batch = parse(batch)
     if any(name == UNIQ_KEY.encode() for name, _ in _pairs(member)):
         of_batch.pop(UNIQ_KEY, None)

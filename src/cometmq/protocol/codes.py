@@ -1,6 +1,8 @@
 """Numbers of the remoting protocol: request and response codes, languages, our protocol version."""
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum
+
+from cometmq.kernel.faults import CometError
 
 # Every behaviour that depends on a peer's version compares with this scale (spec 01 5.2).
 VERSION = 479  # what a 5.3.3 announces
@@ -15,13 +17,6 @@ LANGUAGES = (
 OURS, OTHER = "PYTHON", "OTHER"
 # A server of the original always says so, and foreign clients have seen nothing else.
 SERVER = "JAVA"
-
-
-class Flag(IntFlag):
-    """Bits of the remoting flag; all others are zero and ignored."""
-
-    RESPONSE = 1
-    ONEWAY = 2
 
 
 class RequestCode(IntEnum):
@@ -74,6 +69,12 @@ class ResponseCode(IntEnum):
     SUBSCRIPTION_NOT_LATEST = 25
     SUBSCRIPTION_GROUP_NOT_EXIST = 26
     INVALID_PARAMETER = 29
+
+
+class BadRequest(CometError, ValueError):
+    """A request that is well framed and means nothing: answered, and the connection stays."""
+
+    code = ResponseCode.SYSTEM_ERROR
 
 
 # Codes above 32767 do not fit the binary header; a peer that uses it sends their low 16 bits

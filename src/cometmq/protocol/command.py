@@ -1,27 +1,27 @@
-"""One command, request or response: between a frame of the kernel and the typed headers, in both
-codecs.
-"""
+"""One command, request or response: between a frame and the typed headers, in both codecs."""
 
 import struct
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import cometmq.protocol.fastjson as fastjson
+import msgspec
+
 from cometmq.kernel import frames
 from cometmq.kernel.faults import Malformed
-from cometmq.protocol.bodies.body import Body
-from cometmq.protocol.codes import LANGUAGES, OTHER, OURS, SERVER, VERSION, WIDE_CODES, Flag
-from cometmq.protocol.faults import BadBody
+from cometmq.protocol.body import Body
+from cometmq.protocol.codes import LANGUAGES, OTHER, OURS, SERVER, VERSION, WIDE_CODES
+from cometmq.protocol.fastjson import BadBody
 from cometmq.protocol.fields import Int, RequestHeader
 
+# A language comes by its name, or by its number.
+_NAMED = {name: name for name in LANGUAGES} | {str(at): one for at, one in enumerate(LANGUAGES)}
 JSON, BINARY = 0, 1
+RESPONSE, ONEWAY = 1, 2  # bits of the flag; all others are zero and ignored
 
 
 @dataclass(slots=True)
 class Command:
-    """What one frame says; `fields` is the header's free part, `codec` how it came and how it is
-    written.
-    """
+    """What one frame says; `fields` is the header's free part, `codec` how it is written."""
 
     code: int
     opaque: int = 0
@@ -35,17 +35,10 @@ class Command:
 
     @classmethod
     def request(
-        cls,
-        header: RequestHeader,
-        body: bytes = b"",
-        *,
-        opaque: int = 0,
-        code: int | None = None,
-        codec: int = JSON,
+        cls, header: RequestHeader, body: bytes = b"", code: int | None = None, opaque: int = 0
     ) -> Self:
         """A request of ours; `code` where a header serves several codes, as 310 and 320."""
-        code = header.code if code is None else code
-        return cls(code, opaque, fields=header.fields(), codec=codec, body=body)
+        return cls(header.code if code is None else code, opaque, fields=header.fields(), body=body)
 
     @classmethod
     def answer(
@@ -58,28 +51,30 @@ class Command:
         body: bytes = b"",
     ) -> Self:
         """A server's answer, in the codec and with the opaque of the request."""
-        flag = Flag.RESPONSE
-        return cls(code, opaque, flag, VERSION, SERVER, remark, fields or {}, codec, body)
+        return cls(code, opaque, RESPONSE, VERSION, SERVER, remark, fields or {}, codec, body)
 
     def oneway(self) -> Self:
         """This request, with the word that nobody waits for an answer."""
-        return replace(self, flag=self.flag | Flag.ONEWAY)
+        return replace(self, flag=self.flag | ONEWAY)
 
     @property
     def is_answer(self) -> bool:
         """Whether this answers a request."""
-        return bool(self.flag & Flag.RESPONSE)
+        return bool(self.flag & RESPONSE)
 
     @property
     def is_oneway(self) -> bool:
         """Whether nothing may ever be answered to this."""
-        return bool(self.flag & Flag.ONEWAY)
+        return bool(self.flag & ONEWAY)
 
     @classmethod
     def read(cls, frame: frames.Frame) -> Self:
         """Decode a frame, or raise Malformed: its connection cannot go on."""
-        values = _from_json(frame.header) if frame.codec == JSON else _from_binary(frame.header)
-        return cls(*values, frame.codec, frame.body)
+        head = _from_json(frame.header) if frame.codec == JSON else _from_binary(frame.header)
+        numbers = head.code, head.opaque, head.flag, head.version
+        language = _NAMED.get(head.language or OTHER, OTHER)
+        fields = head.ext_fields or {}
+        return cls(*numbers, language, head.remark, fields, frame.codec, frame.body)
 
     def write(self) -> bytes:
         """The whole frame."""
@@ -87,35 +82,24 @@ class Command:
         return frames.join(self.codec, head, self.body)
 
     def _as_json(self) -> bytes:
-        members = {
-            "code": int(self.code),
-            "extFields": self.fields or None,
-            "flag": int(self.flag),
-            "language": self.language,
-            "opaque": self.opaque,
-            "remark": self.remark,
-            "serializeTypeCurrentRPC": "JSON",
-            "version": self.version,
-        }
-        return fastjson.dumps(members)
+        numbers = self.code, self.opaque, self.flag, self.version
+        return _Head(*numbers, self.language, self.remark, self.fields or None).write()
 
     def _as_binary(self) -> bytes:
-        remark = _utf8(self.remark or "")
+        remark = (self.remark or "").encode(errors="replace")
         entries = bytearray()
         for name, value in self.fields.items():
-            key, text = _utf8(name), _utf8(value)
+            key, text = name.encode(errors="replace"), value.encode(errors="replace")
             entries += struct.pack(">h", len(key)) + key + struct.pack(">i", len(text)) + text
         language = LANGUAGES.index(self.language)
         low = (self.code & 0xFFFF ^ 0x8000) - 0x8000  # a code that does not fit loses its high bits
-        head = _HEAD.pack(low, language, self.version, self.opaque, self.flag, len(remark))
+        head = _NUMBERS.pack(low, language, self.version, self.opaque, self.flag, len(remark))
         return head + remark + struct.pack(">i", len(entries)) + entries
 
 
-# Command's values, up to its fields.
-Values = tuple[int, int, int, int, str, str | None, dict[str, str]]
+class _Head(Body, frozen=True):
+    """What stands in a header of either codec, under its names in JSON."""
 
-
-class _JsonHeader(Body, frozen=True):
     refers = False  # its fields have any names and values
     code: Int = 0
     opaque: Int = 0
@@ -123,36 +107,32 @@ class _JsonHeader(Body, frozen=True):
     version: Int = 0
     language: str | None = None
     remark: str | None = None
-    ext_fields: dict[str, str] = {}  # noqa: RUF012  # msgspec copies it for each
+    ext_fields: dict[str, str] | None = None
+    codec: str = msgspec.field(name="serializeTypeCurrentRPC", default="JSON")
 
 
-def _from_json(header: bytes) -> Values:
+def _from_json(header: bytes) -> _Head:
     try:
-        one = _JsonHeader.read(header)
+        return _Head.read(header)
     except BadBody as why:
         raise Malformed(f"the header is not the JSON that it should be: {why}") from None
-    name = one.language or OTHER
-    if name.isdecimal() and int(name) < len(LANGUAGES):
-        name = LANGUAGES[int(name)]
-    name = name if name in LANGUAGES else OTHER
-    return one.code, one.opaque, one.flag, one.version, name, one.remark, one.ext_fields
 
 
-_HEAD = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
+_NUMBERS = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
 
 
-def _from_binary(header: bytes) -> Values:
+def _from_binary(header: bytes) -> _Head:
     cut = Cut(header, "binary header", Malformed)
-    low, language, version, opaque, flag, length = _HEAD.unpack(cut.take(_HEAD.size, "its numbers"))
-    remark = cut.take(length, "the remark")
+    numbers = _NUMBERS.unpack(cut.take(_NUMBERS.size, "its numbers"))
+    low, language, version, opaque, flag, length = numbers
+    remark = cut.take(length, "the remark").decode(errors="replace")
     entries = Cut(cut.sized(4, "extFields"), "binary header", Malformed)
     fields = {}
     while entries.at < len(entries.data):
         key = entries.sized(2, "a key").decode(errors="replace")
         fields[key] = entries.sized(4, "a value").decode(errors="replace")
-    code = low if flag & Flag.RESPONSE else WIDE_CODES.get(low, low)
-    name = LANGUAGES[language] if language < len(LANGUAGES) else OTHER
-    return code, opaque, flag, version, name, remark.decode(errors="replace") or None, fields
+    code = low if flag & RESPONSE else WIDE_CODES.get(low, low)
+    return _Head(code, opaque, flag, version, str(language), remark or None, fields)
 
 
 class Cut:
@@ -176,7 +156,3 @@ class Cut:
     def sized(self, size: int, what: str) -> bytes:
         """What comes behind its length, a number of so many bytes."""
         return self.take(self.number(size), what)
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode(errors="replace")

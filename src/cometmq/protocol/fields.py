@@ -6,85 +6,50 @@ and is written like any other value.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from dataclasses import fields as dataclass_fields
-from enum import Enum
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    Self,
-    TypeAlias,
-    dataclass_transform,
-    get_args,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform, get_args, get_type_hints
 
 import msgspec
 
-from cometmq.protocol.codes import RequestCode
-from cometmq.protocol.faults import BadField
+from cometmq.protocol.codes import BadRequest, RequestCode
 
-Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Int = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_LIMITS = {Int: 2**31, Long: 2**63}
 
 # Java parses one optional sign and digits, nothing else: a leading blank is an error there too.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}\Z")
 
 
-def wire_name(attribute: str) -> str:
-    """The name on the wire of an attribute: `queue_id` is `queueId`."""
-    first, *rest = attribute.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+class BadField(BadRequest):
+    """A field of the header is missing or has a value of the wrong kind."""
 
 
-def _number(bits: int) -> Callable[[str, str], int]:
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-
-    def read(name: str, text: str) -> int:
-        if _NUMBER.match(text) and low <= (value := int(text)) <= high:
-            return value
-        raise BadField(f"the custom field {name} is {text[:40]!r}, expected a {bits}-bit integer")
-
-    return read
-
-
-def _choice(kind: type[Enum]) -> Callable[[str, str], Enum]:
-    def read(name: str, text: str) -> Enum:
-        try:
-            return kind(text)
-        except ValueError:
-            names = " or ".join(str(one.value) for one in kind)
-            raise BadField(f"the custom field {name} is {text[:40]!r}, expected {names}") from None
-
-    return read
-
-
-_READERS: dict[Any, Callable[[str, str], Any]] = {
-    str: lambda name, text: text,
-    bool: lambda name, text: text.lower() == "true",
-    Int: _number(32),
-    Long: _number(64),
-}
-
-
-class Field(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Field:
     """One declared field of a header."""
 
     attribute: str
     name: str
-    read: Callable[[str, str], Any]
+    kind: Any  # str, bool, an enumeration of texts, or what a number is less than
     default: Any  # MISSING: required
 
-    @classmethod
-    def declared(cls, attribute: str, name: str, hint: Any, default: Any) -> Self:
-        """What an annotation of a header says; one that may be None is never required."""
-        if type(None) in get_args(hint):
-            hint, default = get_args(hint)[0], None if default is MISSING else default
-        is_choice = isinstance(hint, type) and issubclass(hint, Enum)
-        return cls(attribute, name, _choice(hint) if is_choice else _READERS[hint], default)
+    def meaning(self, text: str) -> Any:
+        """What the text of a field of another kind than str means, or BadField."""
+        if self.kind is bool:
+            return text.lower() == "true"
+        if isinstance(self.kind, int):
+            if _NUMBER.match(text) and -self.kind <= (value := int(text)) < self.kind:
+                return value
+            expected = f"a {self.kind.bit_length()}-bit integer"
+        else:
+            choices = {str(one.value): one for one in self.kind}
+            if text in choices:
+                return choices[text]
+            expected = " or ".join(choices)
+        raise BadField(f"the custom field {self.name} is {text[:40]!r}, expected {expected}")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -96,26 +61,29 @@ class Header:
     def __init_subclass__(cls, *, names: Mapping[str, str] | None = None) -> None:
         dataclass(frozen=True)(cls)
         hints = get_type_hints(cls, include_extras=True)
-        renamed = {one.attribute: one.name for one in cls.table} | dict(names or {})
-        cls.table = tuple(
-            Field.declared(
-                one.name, renamed.get(one.name, wire_name(one.name)), hints[one.name], one.default
-            )
-            for one in dataclass_fields(cls)  # type: ignore[arg-type]  # it is one, as of above
-        )
+        known = {one.attribute: one.name for one in cls.table} | dict(names or {})
+        table = []
+        for one in dataclass_fields(cls):  # type: ignore[arg-type]  # it is one, as of above
+            kind, default = hints[one.name], one.default
+            if type(None) in get_args(kind):  # what may be None is never required
+                kind, default = get_args(kind)[0], None if default is MISSING else default
+            first, *rest = one.name.split("_")
+            name = known.get(one.name) or first + "".join(map(str.capitalize, rest))
+            table.append(Field(one.name, name, _LIMITS.get(kind, kind), default))
+        cls.table = tuple(table)
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Self:
         """Take what this header declares out of the fields of a command, or raise BadField."""
         values = {}
-        for attribute, name, read, default in cls.table:
-            text = fields.get(name)
+        for one in cls.table:
+            text = fields.get(one.name)
             if text is not None:
-                values[attribute] = read(name, text)
-            elif default is MISSING:
-                raise BadField(f"the custom field {name} is null")
+                values[one.attribute] = text if one.kind is str else one.meaning(text)
+            elif one.default is MISSING:
+                raise BadField(f"the custom field {one.name} is null")
             else:
-                values[attribute] = default
+                values[one.attribute] = one.default
         header = object.__new__(cls)
         header.__dict__.update(values)  # a frozen __init__ sets each by itself, at twice the time
         return header
@@ -123,12 +91,10 @@ class Header:
     def fields(self) -> dict[str, str]:
         """What goes on the wire: every value that is not None, as text."""
         written = {}
-        for attribute, name, _, _ in self.table:
-            value = getattr(self, attribute)
-            if value is True or value is False:
-                written[name] = "true" if value else "false"
-            elif value is not None:
-                written[name] = value if type(value) is str else str(value)
+        for one in self.table:
+            value = getattr(self, one.attribute)
+            if value is not None:
+                written[one.name] = str(value).lower() if isinstance(value, bool) else str(value)
         return written
 
 
@@ -137,8 +103,6 @@ class ResponseHeader(Header):
 
 
 HEADERS: dict[int, type["RequestHeader"]] = {}
-
-
 _COMMON = {
     "namespace": "ns",
     "namespaced": "nsd",

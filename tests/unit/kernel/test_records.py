@@ -365,18 +365,18 @@ def test_properties_are_marked_by_what_the_broker_has_to_do(
     kernel: Kernel, properties: str, marks: str
 ) -> None:
     raw = properties.replace("=", "\1").replace(";", "\2").encode()
-    found = kernel.records.scan(raw)[0]
+    found = kernel.headers.Send(properties=raw).marks
     names = ("DELAY", "TIMER", "TRAN", "INNER", "NO_WAIT", "UNIQUE", "OWN", "ODD", "KEYS")
     assert {n for n in names if found & getattr(kernel.records, n)} == set(marks.split())
 
 
 def test_the_last_tag_and_the_last_unique_key_count(kernel: Kernel) -> None:
-    scan = kernel.records.scan
-    assert scan(b"TAGS\1a\2UNIQ_KEY\1u\2TAGS\1b\2UNIQ_KEY\1v")[1:] == (98, b"v")
-    assert scan(b"TAGS\1a\2TAGS\1\2")[1] == 97
-    assert scan("TAGS\1\u6807\U0001f600\2".encode())[1] == kernel.records.java_hash(
-        "\u6807\U0001f600".encode()
-    )
+    send = kernel.headers.Send(properties=b"TAGS\1a\2UNIQ_KEY\1u\2TAGS\1b\2UNIQ_KEY\1v")
+    assert (send.tag_hash, send.unique_key) == (98, b"v")
+    send.rewrite(b"TAGS\1a\2TAGS\1\2")
+    assert (send.tag_hash, send.unique_key) == (97, b"")
+    send.rewrite("TAGS\1\u6807\U0001f600\2".encode())
+    assert send.tag_hash == kernel.records.java_hash("\u6807\U0001f600".encode())
 
 
 BATCH = bytes.fromhex(

@@ -10,8 +10,6 @@ from cometmq.kernel import Malformed, frames
 from cometmq.protocol import (
     BINARY,
     JSON,
-    LANGUAGES,
-    VERSION,
     BadField,
     Command,
     GetRouteInfo,
@@ -22,6 +20,7 @@ from cometmq.protocol import (
     SendMessage,
     SendMessageV2,
 )
+from cometmq.protocol.codes import LANGUAGES, VERSION
 
 ROUTE = (
     b'{"code":105,"extFields":{"topic":"TopicTest"},"flag":0,"language":"JAVA","opaque":1,'

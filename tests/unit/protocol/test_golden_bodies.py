@@ -1,5 +1,6 @@
 """Every recorded body: by its type, and by the dialect alone; README of the records, rule 2."""
 
+import zlib
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ from cometmq.protocol import (
     ConsumerIds,
     ConsumerOffsetWrapper,
     HeartbeatData,
-    KVTable,
     RegisterBroker,
     RegisterBrokerBody,
     SubscriptionGroupConfig,
@@ -20,19 +20,16 @@ from cometmq.protocol import (
     TopicConfig,
     TopicConfigWrapper,
     TopicRouteData,
-    body_crc,
     fastjson,
 )
 from tests.unit.protocol.samples import Sample, compressed, recorded
 
 BODIES: dict[tuple[int, str], type[Body]] = {
     (21, "response"): TopicConfigWrapper,
-    (28, "response"): KVTable,
     (34, "request"): HeartbeatData,
     (38, "response"): ConsumerIds,
     (43, "response"): ConsumerOffsetWrapper,
     (103, "request"): RegisterBrokerBody,
-    (103, "response"): KVTable,
     (105, "response"): TopicRouteData,
     (106, "response"): ClusterInfo,
     (200, "request"): SubscriptionGroupConfig,
@@ -84,7 +81,7 @@ def test_typed_bodies_come_back_as_they_were_recorded() -> None:
             given = fastjson.loads(data)
             assert any(covers(given, fastjson.loads(form)) for form in forms), sample
         assert kind.read(forms[0]) == kind.read(forms[1]) == body
-    assert exact >= 75
+    assert exact >= 71
 
 
 @pytest.mark.spec("RN28")
@@ -106,7 +103,7 @@ def test_registrations_are_read_in_both_forms_whatever_their_header_says() -> No
         elif body.write() != command.body:
             assert sample.version == "4.9.7" or "raw" in sample.by, sample
         if header != "0" and "crc" not in sample.by:
-            assert body_crc(command.body) == int(header), sample
+            assert zlib.crc32(command.body) & 0x7FFFFFFF == int(header), sample
     assert ("5.3.3", "false") in forms  # 5.x says it wrongly
 
 
@@ -126,7 +123,8 @@ def test_every_json_body_comes_back_in_the_same_letters_from_the_dialect_alone()
 def test_the_header_of_a_registration_carries_the_check_sum_of_its_body() -> None:
     with pytest.raises(BadBody, match="crc32 not match"):
         RegisterBrokerBody.read(b"{}", crc=1)
-    assert RegisterBrokerBody.read(b"{}", crc=body_crc(b"{}")) == RegisterBrokerBody()
+    crc = zlib.crc32(b"{}") & 0x7FFFFFFF
+    assert RegisterBrokerBody.read(b"{}", crc=crc) == RegisterBrokerBody()
     assert (
         RegisterBroker.read(
             {

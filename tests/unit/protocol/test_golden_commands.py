@@ -130,15 +130,15 @@ def test_every_header_requires_and_checks_what_the_original_declares() -> None:
     fields_of |= {320: fields_of[310], 361: fields_of[11]}
     bits = {"Integer": "32-bit", "int": "32-bit", "Long": "64-bit", "long": "64-bit"}
     for code, kind in HEADERS.items():
-        readers = {one.name: one.read for one in kind.table}
-        valid = dict.fromkeys(readers, "1") | {"topicFilterType": "SINGLE_TAG"}
+        declared = {one.name: one for one in kind.table}
+        valid = dict.fromkeys(declared, "1") | {"topicFilterType": "SINGLE_TAG"}
         for field in fields_of.get(code, ()):
             name = field["name"]
             if field["type"] in bits:
                 with pytest.raises(
                     BadField, match=f"{name} is '9+', expected a {bits[field['type']]}"
                 ):
-                    readers[name](name, "9" * 20)
+                    declared[name].meaning("9" * 20)
             missing = {one: text for one, text in valid.items() if one != name}
             # Of 15 the original itself answers a missing offset, with code 29.
             answered = (code, name) == (15, "commitOffset")

@@ -3,7 +3,7 @@
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from cometmq.kernel.fast.octets cimport BUILT_FOR, load32, load64, store32, store64
 
@@ -14,13 +14,10 @@ ABI = BUILT_FOR
 
 cdef enum:
     ENTRY = 20
-    LISTED = 32  # so many hashes are compared one by one; more are looked up in the set
 
 
 @cython.final
 cdef class Tail:
-    """The newest entries of a queue; `first` is the queue offset of the first one held."""
-
     def __cinit__(self, int64_t first):
         self.first = first
         self.data = bytearray()
@@ -39,11 +36,9 @@ cdef class Tail:
 
     @property
     def next(self):
-        """The queue offset that the next entry will get."""
         return self.next_offset()
 
     def append(self, int64_t position, int32_t size, int64_t tag_hash):
-        """Adds the entry of queue offset `next`."""
         self.put(position, size, tag_hash)
 
     drop = plain.Tail.drop
@@ -51,19 +46,15 @@ cdef class Tail:
 
 
 def scan(data, hashes, int64_t most, int64_t most_bytes):
-    """Where the records of matching entries lie, and how many entries were looked at."""
     cdef list found = []
-    cdef int64_t listed[LISTED]
     cdef int64_t position, tag_hash, total = 0
+    cdef uint64_t ends = 0  # which last six bits a wanted hash has: most others need no lookup
     cdef int32_t size
-    cdef Py_ssize_t at = 0, count = 0, i
-    cdef bint each = hashes is None, short = not each and len(hashes) <= LISTED, matches
+    cdef Py_ssize_t at = 0
     cdef Py_buffer view
     cdef const uint8_t* p
-    if short:
-        for wanted in hashes:
-            listed[count] = wanted
-            count += 1
+    for tag_hash in hashes or ():
+        ends |= <uint64_t>1 << (tag_hash & 63)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         while view.len - at >= ENTRY and len(found) < most:
@@ -73,15 +64,7 @@ def scan(data, hashes, int64_t most, int64_t most_bytes):
             if position < 0 or size <= 0:
                 break
             tag_hash = <int64_t>load64(p + 12)
-            matches = each
-            if short:
-                for i in range(count):
-                    if listed[i] == tag_hash:
-                        matches = True
-                        break
-            elif not each:
-                matches = tag_hash in hashes
-            if matches:
+            if hashes is None or ends >> (tag_hash & 63) & 1 and tag_hash in hashes:
                 if found and total + size > most_bytes:
                     break
                 found.append((position, size))

@@ -1,7 +1,6 @@
 """Frames: where one ends on the stream (spec 01 ch. 2)."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cometmq.kernel.fast.octets cimport BUILT_FOR, load32
@@ -13,31 +12,24 @@ from cometmq.kernel.pure.frames import BINARY, JSON, Frame, join
 ABI = BUILT_FOR
 
 
-cdef int find(const uint8_t* p, Py_ssize_t left, int64_t limit, Edge* edge) noexcept nogil:
-    """1 if a whole frame stands at p, 0 if more bytes are needed, -1 if it can never become one."""
+cdef bint find(const uint8_t* p, Py_ssize_t left, int64_t limit, Edge* edge) noexcept nogil:
+    """Whether a whole frame stands at p."""
     cdef uint32_t word
-    if left < 4:
-        return 0
-    edge.length = <int32_t>load32(p)
-    if edge.length < 4 or edge.length > limit - 4:
-        return -1
     if left < 8:
-        return 0
+        return False
+    edge.length = <int32_t>load32(p)
     word = load32(p + 4)
     edge.codec = word >> 24
     edge.header = word & 0xFFFFFF
-    if edge.codec > 1 or edge.header > edge.length - 4 or edge.header == edge.codec == 0:
-        return -1
-    return left - 4 >= edge.length
+    return (
+        edge.header <= edge.length - 4 <= limit - 8 and edge.length <= left - 4
+        and (edge.codec == 1 or edge.codec == 0 and edge.header > 0)
+    )
 
 
 cdef object frame_at(const uint8_t* p, Edge* edge, object before):
-    p += 8
-    return Frame(
-        edge.codec,
-        PyBytes_FromStringAndSize(<char*>p, edge.header),
-        PyBytes_FromStringAndSize(<char*>p + edge.header, edge.length - 4 - edge.header),
-    )
+    cdef Py_ssize_t body = 8 + edge.header
+    return Frame(edge.codec, p[8:body], p[body:4 + edge.length])
 
 
 cdef tuple each(data, int64_t limit, Make make):
@@ -46,26 +38,21 @@ cdef tuple each(data, int64_t limit, Make make):
     cdef Py_ssize_t at = 0
     cdef Py_buffer view
     cdef Edge edge
-    cdef int found
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        found = find(<const uint8_t*>view.buf, view.len, limit, &edge)
-        while found > 0:
+        while find(<const uint8_t*>view.buf + at, view.len - at, limit, &edge):
             last = make(<const uint8_t*>view.buf + at, &edge, last)
             made.append(last)
             at += 4 + edge.length
-            found = find(<const uint8_t*>view.buf + at, view.len - at, limit, &edge)
+        if at < view.len:
+            plain.split(memoryview(data)[at:at + 8], limit)  # says it where it can never become one
+    except Malformed as fault:
+        fault.before = made
+        raise
     finally:
         PyBuffer_Release(&view)
-    if found < 0:
-        try:
-            plain.split(bytes(data)[at:], limit)  # which says what is wrong
-        except Malformed as fault:
-            fault.before = made
-            raise
     return made, at
 
 
 def split(data, int64_t limit):
-    """The complete frames at the start of `data`, and how many bytes they took."""
     return each(data, limit, frame_at)

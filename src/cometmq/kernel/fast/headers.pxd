@@ -1,6 +1,6 @@
-"""What records.pyx and replies.pyx use of a send: its fields, without Python in between."""
+"""What records.pyx and replies.pyx use: the fields of a send, and what its properties say."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
 cdef class Send:
@@ -11,8 +11,16 @@ cdef class Send:
     cdef public int64_t born_ms, prepared_offset, tag_hash, position, queue_offset
     cdef public bint unit_mode, batch
     cdef public bytes body
-    cdef bytes text  # the properties
-    cdef bytes own_key  # a unique key that was set, else it is a part of the properties
-    cdef Py_ssize_t key_at, key_length
+    cdef readonly bytes properties
+    cdef Py_ssize_t key_at, key_length  # of the unique key in the properties
 
     cpdef rewrite(self, bytes properties)
+
+
+cdef struct Found:
+    int marks
+    int32_t tag_hash
+    Py_ssize_t unique_at, unique_length
+
+
+cdef int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) except -1

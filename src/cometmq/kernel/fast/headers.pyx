@@ -5,26 +5,25 @@ It reads what is usual. All else it hands to the plain kernel, which says what t
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t
-from libc.stdint cimport uint8_t, uint64_t
-from libc.string cimport memcmp, memcpy, strlen
+from cpython.bytes cimport PyBytes_AS_STRING
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from cometmq.kernel.fast.frames cimport Edge, each, frame_at
-from cometmq.kernel.fast.octets cimport BUILT_FOR, text_at
-from cometmq.kernel.fast.properties cimport Found, is_true, scan_properties
+from cometmq.kernel.fast.octets cimport BUILT_FOR, load32, text_at
 
 import cometmq.kernel.pure.headers as plain
 from cometmq.kernel.pure.headers import Pull
+from cometmq.kernel.pure.records import MEANING, java_hash
 
 ABI = BUILT_FOR
 
 cdef enum:
     MOST_FIELDS = 24  # the known ones are fewer, and a repeated or unknown one is odd anyway
     LONGEST = 4096  # longer headers are few
-    SEND_FIELDS = 13
     REQUIRED = 8  # the first ones
-    IGNORED_FIELDS = 5
+    SEND_FIELDS = 13
+    KNOWN_FIELDS = 18
     MEMBERS = 8
 
 # Where a member stands in MEMBER_NAMES: numbers first, then extFields, then ignored texts.
@@ -36,17 +35,30 @@ MEMBER_NAMES[:] = [
     b"code", b"opaque", b"flag", b"version", b"extFields",
     b"language", b"remark", b"serializeTypeCurrentRPC",
 ]
-# The order of the short names a to m.
-cdef const char* SEND_NAMES[SEND_FIELDS]
-SEND_NAMES[:] = [
+# Those of a send in the order of the short names a to m. Behind them fields that change nothing
+# about the request: broker name, stream type, zone. Any other unknown one (a signature, a
+# namespace) may, so its request takes the generic lane.
+cdef const char* FIELD_NAMES[KNOWN_FIELDS]
+FIELD_NAMES[:] = [
     b"producerGroup", b"topic", b"defaultTopic", b"defaultTopicQueueNums", b"queueId", b"sysFlag",
     b"bornTimestamp", b"flag", b"properties", b"reconsumeTimes", b"unitMode",
-    b"maxReconsumeTimes", b"batch",
+    b"maxReconsumeTimes", b"batch", b"n", b"bname", b"ReqT", b"__ZONE_NAME", b"__ZONE_MODE",
 ]
-# Fields that change nothing about the request: broker name, stream type, zone. Any other unknown
-# one (a signature, a namespace) may, so its request takes the generic lane.
-cdef const char* IGNORED[IGNORED_FIELDS]
-IGNORED[:] = [b"n", b"bname", b"ReqT", b"__ZONE_NAME", b"__ZONE_MODE"]
+
+# The properties that mean something to the broker, and which mark each sets.
+cdef enum:
+    INTERPRETED = 14
+    OWN = 64
+    ODD = 128
+
+cdef enum:
+    TAGS_AT, KEYS_AT, UNIQUE_AT, WAIT_AT, DELAY_AT, TRAN_AT  # the first ones in MEANING
+
+cdef const char* PROPERTY_NAMES[INTERPRETED]
+cdef int MARKS[INTERPRETED]
+cdef bytes _name
+for _place, _name in enumerate(MEANING):
+    PROPERTY_NAMES[_place], MARKS[_place] = _name, MEANING[_name]
 
 # Bytes that stand for themselves in a JSON string.
 cdef uint8_t ORDINARY[256]
@@ -72,10 +84,8 @@ cdef struct Head:
 @cython.final
 @cython.freelist(512)
 cdef class Send:
-    """A send, from its decoding to its reply; staging fills in where it went."""
-
     def __cinit__(self):
-        self.text = b""
+        self.properties = b""
 
     def __init__(self, *, bytes properties not None=b"", **fields):
         self.code, self.max_reconsume_times, self.position = 310, -1, -1
@@ -86,32 +96,90 @@ cdef class Send:
         self.rewrite(properties)
 
     cpdef rewrite(self, bytes properties):
-        """Another property string, from which marks, tag hash and unique key are read anew."""
         cdef Found found
         cdef Py_ssize_t length = len(properties)  # refuses None
         scan_properties(<uint8_t*>PyBytes_AS_STRING(properties), length, &found)
-        self.text = properties
-        self.own_key = None
-        self.marks, self.tag_hash = found.marks, found.tag_hash
+        self.properties, self.marks, self.tag_hash = properties, found.marks, found.tag_hash
         self.key_at, self.key_length = found.unique_at, found.unique_length
 
     @property
-    def properties(self):
-        """The property string."""
-        return self.text
-
-    @property
     def unique_key(self):
-        """The client's id of the message, b"" if it gave none."""
-        if self.own_key is None:
-            self.own_key = self.text[self.key_at:self.key_at + self.key_length]
-        return self.own_key
-
-    @unique_key.setter
-    def unique_key(self, bytes key not None):
-        self.own_key = key
+        return self.properties[self.key_at:self.key_at + self.key_length]
 
     end = plain.Send.end
+
+
+cdef inline int find(Text* name, const char** names, int at, int end) noexcept nogil:
+    while at < end:
+        if names[at][0] == name.at[0] and strlen(names[at]) == <size_t>name.length:
+            if memcmp(names[at], name.at, name.length) == 0:
+                return at
+        at += 1
+    return -1
+
+
+cdef inline bint is_true(const uint8_t* p, Py_ssize_t n) noexcept nogil:
+    return n == 4 and load32(p) | 0x20202020 == 0x74727565  # the bit that small letters have
+
+
+cdef inline bint no_delay(const uint8_t* p, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i = 1
+    while i < n and c"0" <= p[i] <= c"9":
+        i += 1
+    return i == n and p[0] == (c"0" if n == 1 else c"-")
+
+
+cdef int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) except -1:
+    cdef const uint8_t* piece = p
+    cdef const uint8_t* end = p + n
+    cdef const uint8_t* stop
+    cdef const uint8_t* value
+    cdef const uint8_t* tag = p
+    cdef Py_ssize_t tag_length = 0, length, i
+    cdef Text name
+    cdef int seen = 0, mark, place
+    cdef uint32_t java = 0
+    found.marks = 0
+    found.unique_at = found.unique_length = 0
+    while piece < end:
+        stop = <const uint8_t*>memchr(piece, 2, end - piece)
+        if stop == NULL:
+            stop = end
+        value = <const uint8_t*>memchr(piece, 1, stop - piece)
+        if value == NULL or value == piece or value + 1 == stop:
+            found.marks |= ODD
+        else:
+            name.at, name.length = piece, value - piece
+            place = find(&name, PROPERTY_NAMES, 0, INTERPRETED)
+            value += 1
+            length = stop - value
+            mark = 0
+            if place < 0:
+                if name.length >= 16 and memcmp(piece, b"__RMQ.TRANSIENT.", 16) == 0:
+                    mark = OWN
+            else:
+                mark = MARKS[place]
+                if seen >> place & 1:
+                    found.marks |= ODD
+                seen |= 1 << place
+                if place == TAGS_AT:
+                    tag, tag_length = value, length
+                elif place == UNIQUE_AT:
+                    found.unique_at, found.unique_length = value - p, length
+            if not (
+                place == WAIT_AT and is_true(value, length)
+                or place == TRAN_AT and not is_true(value, length)
+                or place == DELAY_AT and no_delay(value, length)
+            ):
+                found.marks |= mark
+        piece = stop + 1
+    for i in range(tag_length):
+        if tag[i] >= 128:
+            found.tag_hash = java_hash(tag[:tag_length])
+            return 0
+        java = java * 31 + tag[i]
+    found.tag_hash = <int32_t>java
+    return 0
 
 
 cdef inline const uint8_t* blanks(const uint8_t* p, const uint8_t* end) noexcept nogil:
@@ -171,119 +239,95 @@ cdef const uint8_t* string(const uint8_t* p, Head* head, Text* text) noexcept no
     return p + 1
 
 
-cdef bint number(Text* text, int64_t low, int64_t high, int64_t* result) noexcept nogil:
-    """0, or digits of which the first is not 0, with or without a minus."""
+cdef bint number(Text* text, int64_t* result) noexcept nogil:
+    """0, or up to 18 digits of which the first is not 0, with or without a minus."""
     cdef bint minus = text.length > 0 and text.at[0] == c"-"
     cdef Py_ssize_t i = minus
-    cdef uint64_t value = 0
-    if not 0 < text.length - i <= 19:
-        return False
-    if text.at[i] == c"0" and text.length > 1:
+    cdef int64_t value = 0
+    if not 0 < text.length - i <= 18 or text.at[i] == c"0" and text.length > 1:
         return False
     while i < text.length:
         if text.at[i] < c"0" or text.at[i] > c"9":
             return False
         value = value * 10 + (text.at[i] - c"0")
         i += 1
-    if value > <uint64_t>INT64_MAX + minus:
+    result[0] = -value if minus else value
+    return True
+
+
+cdef inline bint whole(Text* text, int32_t* result, int32_t absent) noexcept nogil:
+    cdef int64_t value = absent
+    if text.at != NULL and not number(text, &value):
         return False
-    # The subtraction keeps the smallest number out of signed overflow.
-    result[0] = -1 - <int64_t>(value - 1) if minus else <int64_t>value
-    return low <= result[0] <= high
+    result[0] = <int32_t>value
+    return result[0] == value
 
 
 cdef const uint8_t* literal(const uint8_t* p, const uint8_t* end, int32_t* result) noexcept nogil:
     """A JSON number without fraction and exponent."""
     cdef Text text
-    cdef int64_t value = 0
     p = text.at = blanks(p, end)
     while p < end and (p[0] == c"-" or c"0" <= p[0] <= c"9"):
         p += 1
     text.length = p - text.at
-    if not number(&text, INT32_MIN, INT32_MAX, &value):
-        return NULL
-    result[0] = <int32_t>value
-    return p
+    return p if whole(&text, result, 0) else NULL
 
 
-cdef inline int find(Text* name, const char** names, int count) noexcept nogil:
-    cdef int i
-    for i in range(count):
-        if names[i][0] == name.at[0] and strlen(names[i]) == <size_t>name.length:
-            if memcmp(names[i], name.at, name.length) == 0:
-                return i
-    return -1
-
-
-cdef const uint8_t* ext_fields(const uint8_t* p, Head* head) noexcept nogil:
+cdef const uint8_t* members(const uint8_t* p, Head* head, bint inner) noexcept nogil:
+    """The header itself, or its extFields; NULL if anything about it is odd."""
     cdef const uint8_t* end = head.end
-    cdef const uint8_t* next
-    p = past(p, end, c"{")
-    next = past(p, end, c"}")
-    if next != NULL:
-        return next
-    while head.fields < MOST_FIELDS:
-        p = string(p, head, &head.names[head.fields])
-        p = string(past(p, end, c":"), head, &head.values[head.fields])
-        if p == NULL or head.names[head.fields].length == 0:
+    cdef const uint8_t* next = past(p, end, c"{")
+    cdef Text name, value
+    cdef int which, seen = 0
+    while True:
+        p = past(string(next, head, &name), end, c":")
+        if p == NULL or name.length == 0:
             return NULL
-        head.fields += 1
+        if inner:
+            p = string(p, head, &value)
+            if head.fields == MOST_FIELDS:
+                return NULL
+            head.names[head.fields], head.values[head.fields] = name, value
+            head.fields += 1
+        else:
+            which = find(&name, MEMBER_NAMES, 0, MEMBERS)
+            if which < 0 or seen >> which & 1:
+                return NULL
+            seen |= 1 << which
+            if which < EXT_FIELDS:
+                p = literal(p, end, &head.numbers[which])
+            elif which == EXT_FIELDS:
+                p = members(p, head, True)
+            else:
+                p = string(p, head, &value)
         next = past(p, end, c",")
         if next == NULL:
             return past(p, end, c"}")
-        p = next
-    return NULL
 
 
 cdef bint cut(const uint8_t* p, Py_ssize_t length, uint8_t* scratch, Head* head) noexcept nogil:
     """The whole header into its members; False if anything about it is odd."""
-    cdef const uint8_t* end = p + length
-    cdef const uint8_t* next
-    cdef Text text
-    cdef int which, seen = 0
-    head.end, head.scratch = end, scratch
+    head.end, head.scratch = p + length, scratch
     head.fields = head.wide = 0
-    head.numbers[0] = head.numbers[1] = head.numbers[2] = head.numbers[3] = 0
-    next = past(p, end, c"{")
-    while next != NULL:
-        p = past(string(next, head, &text), end, c":")
-        if p == NULL or text.length == 0:
-            return False
-        which = find(&text, MEMBER_NAMES, MEMBERS)
-        if which < 0 or seen >> which & 1:
-            return False
-        seen |= 1 << which
-        if which < EXT_FIELDS:
-            p = literal(p, end, &head.numbers[which])
-        elif which == EXT_FIELDS:
-            p = ext_fields(p, head)
-        else:
-            p = string(p, head, &text)
-        next = past(p, end, c",")
-    p = past(p, end, c"}")
-    return p != NULL and blanks(p, end) == end
+    memset(head.numbers, 0, sizeof(head.numbers))
+    p = members(p, head, False)
+    return p != NULL and blanks(p, head.end) == head.end
 
 
 cdef bint sort(Head* head, Text* found) noexcept nogil:
-    """Each field of a send to its place among the names or, behind those, the ignored ones; False
-    for an unknown or repeated one, or where a required one is missing or empty.
-    """
-    cdef int i, place
+    """Each field to its place; False if one is unknown or repeated, or a required one is empty."""
     cdef Text* name
-    for i in range(SEND_FIELDS + IGNORED_FIELDS):
-        found[i].at, found[i].length = NULL, 0
+    cdef int i, place
+    memset(found, 0, KNOWN_FIELDS * sizeof(Text))
     for i in range(head.fields):
         name = &head.names[i]
         if head.numbers[CODE] == 10:
-            place = find(name, SEND_NAMES, SEND_FIELDS)
+            place = find(name, FIELD_NAMES, 0, KNOWN_FIELDS)
+        elif name.length == 1 and c"a" <= name.at[0] <= c"m":
+            place = name.at[0] - c"a"
         else:
-            place = name.at[0] - c"a" if name.length == 1 else -1
-        if not 0 <= place < SEND_FIELDS:
-            place = find(name, IGNORED, IGNORED_FIELDS)
-            if place < 0:
-                return False
-            place += SEND_FIELDS
-        if found[place].at != NULL:
+            place = find(name, FIELD_NAMES, SEND_FIELDS, KNOWN_FIELDS)
+        if place < 0 or found[place].at != NULL:
             return False
         found[place] = head.values[i]
     for i in range(REQUIRED):
@@ -292,16 +336,8 @@ cdef bint sort(Head* head, Text* found) noexcept nogil:
     return True
 
 
-cdef inline bint whole(Text* text, int32_t* result, int32_t absent) noexcept nogil:
-    cdef int64_t value = absent
-    if text.at != NULL and not number(text, INT32_MIN, INT32_MAX, &value):
-        return False
-    result[0] = <int32_t>value
-    return True
-
-
 cdef Send send_of(Head* head, const uint8_t* body, Py_ssize_t length, Send before):
-    cdef Text f[SEND_FIELDS + IGNORED_FIELDS]
+    cdef Text f[KNOWN_FIELDS]
     cdef Send send
     if not sort(head, f):
         return None
@@ -310,7 +346,7 @@ cdef Send send_of(Head* head, const uint8_t* body, Py_ssize_t length, Send befor
         whole(&f[3], &send.default_topic_queues, 0)
         and whole(&f[4], &send.queue_id, 0)
         and whole(&f[5], &send.sys_flag, 0)
-        and number(&f[6], INT64_MIN, INT64_MAX, &send.born_ms)
+        and number(&f[6], &send.born_ms)
         and whole(&f[7], &send.message_flag, 0)
         and whole(&f[9], &send.reconsume_times, 0)
         and whole(&f[11], &send.max_reconsume_times, -1)
@@ -326,19 +362,19 @@ cdef Send send_of(Head* head, const uint8_t* body, Py_ssize_t length, Send befor
     send.default_topic = text_at(f[2].at, f[2].length, before.default_topic)
     send.unit_mode = is_true(f[10].at, f[10].length)
     send.batch = is_true(f[12].at, f[12].length)
-    send.body = PyBytes_FromStringAndSize(<char*>body, length)
+    send.body = body[:length]
     if f[8].length:
-        send.rewrite(PyBytes_FromStringAndSize(<char*>f[8].at, f[8].length))
+        send.rewrite(f[8].at[:f[8].length])
     return send
 
 
 cdef object pull_of(Head* head):
-    cdef dict fields = {}
-    cdef Text name, value
     cdef int i
-    for i in range(head.fields):
-        name, value = head.names[i], head.values[i]
-        fields[text_at(name.at, name.length, None)] = text_at(value.at, value.length, None)
+    cdef dict fields = {
+        text_at(head.names[i].at, head.names[i].length, None):
+        text_at(head.values[i].at, head.values[i].length, None)
+        for i in range(head.fields)
+    }
     if len(fields) != head.fields:
         return None
     try:
@@ -353,23 +389,21 @@ cdef object request_at(const uint8_t* p, Edge* edge, object before):
     cdef Head head
     cdef const uint8_t* body = p + 8 + edge.header
     cdef int32_t code
-    cdef object found = None
+    found = None
     if edge.codec == 0 and edge.header <= LONGEST and cut(p + 8, edge.header, scratch, &head):
         code = head.numbers[CODE]
         # A response has a result in its code, 10 and 11 are among them.
         if head.numbers[FLAG] & 1 or head.wide and text_at(p + 8, edge.header, None) is None:
             return frame_at(p, edge, None)
         if code == 10 or code == 310 or code == 320:
-            found = send_of(
-                &head, body, edge.length - 4 - edge.header, before if type(before) is Send else None
-            )
+            before = before if type(before) is Send else None
+            found = send_of(&head, body, edge.length - 4 - edge.header, before)
         elif code == 11 or code == 361:
             found = pull_of(&head)
         else:
             return frame_at(p, edge, None)
-    return plain.typed(frame_at(p, edge, None), Send) if found is None else found
+    return found or plain.typed(frame_at(p, edge, None), Send)
 
 
 def requests(data, int64_t limit):
-    """Like `frames.split`, with sends and pulls decoded."""
     return each(data, limit, request_at)

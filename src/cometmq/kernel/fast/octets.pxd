@@ -1,8 +1,9 @@
-"""Big-endian loads and stores, and texts. Whoever calls them has checked the bounds."""
+"""Big-endian loads and stores, copies, texts. Whoever calls them has checked the bounds."""
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 
 cdef enum:
     # What kernel/__init__.py compares with its own number.
@@ -36,10 +37,17 @@ cdef inline void store64(uint8_t* p, uint64_t value) noexcept nogil:
     store32(p + 4, <uint32_t>value)
 
 
+cdef inline uint8_t* put(uint8_t* p, const void* data, Py_ssize_t length) noexcept nogil:
+    memcpy(p, data, length)
+    return p + length
+
+
+cdef inline uint8_t* copy(uint8_t* p, bytes source) noexcept:
+    return put(p, PyBytes_AS_STRING(source), PyBytes_GET_SIZE(source))
+
+
 cdef inline str text_at(const uint8_t* p, Py_ssize_t length, str before):
-    """The text at p, None if it is not UTF-8; where it is the same as in the message before, as
-    names mostly are, it is the same object.
-    """
+    """The text at p, None if it is no UTF-8; the same object as before, if it says the same."""
     cdef Py_ssize_t known
     cdef const char* same
     if before is not None:

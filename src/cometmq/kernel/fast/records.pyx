@@ -1,26 +1,23 @@
 """Records of the commit log (spec 03 ch. 3), and what stands in their properties."""
 
 cimport cython
-from cpython.buffer cimport (
-    PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
-)
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from cometmq.kernel.fast.entries cimport Tail
-from cometmq.kernel.fast.headers cimport Send
+from cometmq.kernel.fast.headers cimport Found, Send, scan_properties
 from cometmq.kernel.fast.octets cimport (
-    BUILT_FOR, load16, load32, load64, store16, store32, store64, text_at,
+    BUILT_FOR, copy, load16, load32, load64, store16, store32, store64, text_at,
 )
-from cometmq.kernel.fast.properties cimport Found, scan_properties
 
 import cometmq.kernel.pure.records as plain
 from cometmq.kernel.pure.records import (
     BAD, BLANK, BLANK_MAGIC, DELAY, INNER, KEYS, MORE, NO_WAIT, ODD, OWN, TIMER, TRAN, UNIQUE, V1,
-    V2, ZERO, Record, decode, encode, java_hash, members, size_of,
+    V2, ZERO, Record, decode, encode, java_hash, members, scan, size_of,
 )
 
 cdef extern from "zlib.h" nogil:
@@ -42,22 +39,6 @@ cdef enum:
 cdef inline int32_t crc_of(const uint8_t* body, Py_ssize_t length) noexcept nogil:
     # zlib takes its first steps again for a null pointer, so an empty body must not come as one.
     return <int32_t>(crc32(0, body, <unsigned int>length) & 0x7FFFFFFF) if length else 0
-
-
-def scan(bytes properties not None):
-    """(marks, tag hash, unique key) of a property string; of a repeated name the last counts."""
-    cdef Found found
-    scan_properties(<uint8_t*>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties), &found)
-    return (
-        found.marks,
-        found.tag_hash,
-        properties[found.unique_at:found.unique_at + found.unique_length],
-    )
-
-
-cdef inline uint8_t* copy(uint8_t* p, bytes source) noexcept:
-    memcpy(p, PyBytes_AS_STRING(source), PyBytes_GET_SIZE(source))
-    return p + PyBytes_GET_SIZE(source)
 
 
 # The largest buffer given back lately. Pages that the system has to map anew for each turn would
@@ -98,12 +79,6 @@ cdef class Chunk:
 
 @cython.final
 cdef class Segment:
-    """The records of one turn of the loop that go into one file.
-
-    `data` belongs at `position`; `end` is where the next record will lie, `room` what the file
-    has left from there.
-    """
-
     cdef readonly int64_t position, end, room
     cdef Chunk chunk
 
@@ -132,8 +107,7 @@ cdef class Segment:
         bytes born_host not None, bytes store_host not None, bytes suffix not None,
         int64_t store_ms,
     ):
-        """Appends the record of `send` and an entry; False, and nothing done, if it has no room."""
-        cdef bytes body = send.body, properties = send.text
+        cdef bytes body = send.body, properties = send.properties
         if body is None:
             raise TypeError("a send with a body expected")
         cdef Py_ssize_t topic_length = PyBytes_GET_SIZE(topic), body_length = PyBytes_GET_SIZE(body)
@@ -192,7 +166,6 @@ cdef class Segment:
         return True
 
     def blank(self):
-        """Closes the file with the blank record; `end` is then the start of the next file."""
         if not 8 <= self.room <= INT32_MAX:
             raise ValueError(f"a blank record needs 8 bytes, {self.room} are left")
         cdef uint8_t* p = self.grow(8)
@@ -246,31 +219,7 @@ cdef bint lay_out(
     )
 
 
-cdef object record_at(const uint8_t* p, Layout* at, str topic):
-    cdef const char* text = <const char*>p
-    return new_tuple(Record, (
-        <int64_t>load64(p + 28),
-        <int32_t>load32(p),
-        load32(p + 4),
-        <int32_t>load32(p + 8),
-        <int32_t>load32(p + 12),
-        <int32_t>load32(p + 16),
-        <int64_t>load64(p + 20),
-        <int32_t>load32(p + 36),
-        <int64_t>load64(p + 40),
-        PyBytes_FromStringAndSize(text + 48, at.store_ms - 48),
-        <int64_t>load64(p + at.store_ms),
-        PyBytes_FromStringAndSize(text + at.store_ms + 8, at.middle - at.store_ms - 8),
-        <int32_t>load32(p + at.middle),
-        <int64_t>load64(p + at.middle + 4),
-        PyBytes_FromStringAndSize(text + at.body, at.body_length),
-        topic,
-        PyBytes_FromStringAndSize(text + at.properties, at.size - at.properties),
-    ))
-
-
 def decode_all(data, bint check_crc=False):
-    """All records of `data`, which must end with the last one (the body of a pull)."""
     cdef list records = []
     cdef Py_ssize_t at = 0
     cdef Py_buffer view
@@ -279,62 +228,63 @@ def decode_all(data, bint check_crc=False):
     cdef str topic = None
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        while at < view.len:
+        while lay_out(<const uint8_t*>view.buf + at, view.len - at, check_crc, &place):
             p = <const uint8_t*>view.buf + at
-            if lay_out(p, view.len - at, check_crc, &place):
-                topic = text_at(p + place.topic, place.topic_length, topic)
-            else:
-                topic = None
+            topic = text_at(p + place.topic, place.topic_length, topic)
             if topic is None:
-                decode(data, at, check_crc)  # which says what is wrong
-                raise AssertionError("the plain kernel read a record that the compiled one did not")
-            records.append(record_at(p, &place, topic))
+                break
+            records.append(new_tuple(Record, (
+                <int64_t>load64(p + 28),
+                <int32_t>load32(p),
+                load32(p + 4),
+                <int32_t>load32(p + 8),
+                <int32_t>load32(p + 12),
+                <int32_t>load32(p + 16),
+                <int64_t>load64(p + 20),
+                <int32_t>load32(p + 36),
+                <int64_t>load64(p + 40),
+                p[48:place.store_ms],
+                <int64_t>load64(p + place.store_ms),
+                p[place.store_ms + 8:place.middle],
+                <int32_t>load32(p + place.middle),
+                <int64_t>load64(p + place.middle + 4),
+                p[place.body:place.body + place.body_length],
+                topic,
+                p[place.properties:place.size],
+            )))
             at += place.size
+        if at < view.len:
+            records += plain.decode_all(memoryview(data)[at:], check_crc)  # says what is wrong
     finally:
         PyBuffer_Release(&view)
     return records
 
 
 def walk(data, Py_ssize_t at, int64_t position, int64_t file_end):
-    """The sound records from `data[at]` on, where it stopped, and why (MORE, BLANK, ZERO, BAD)."""
     cdef list walked = []
     cdef Py_buffer view
     cdef const uint8_t* p
     cdef Layout place
     cdef Found found
-    cdef int32_t size
-    cdef uint32_t magic
     cdef str topic = None
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        if at < 0 or at > view.len:
-            raise ValueError(f"a place in {view.len} bytes expected, not {at}")
-        while view.len - at >= 8:
+        while at >= 0 and lay_out(<const uint8_t*>view.buf + at, view.len - at, True, &place):
             p = <const uint8_t*>view.buf + at
-            size, magic = <int32_t>load32(p), load32(p + 4)
-            if magic == BLANK_FORMAT:
-                return walked, at, BLANK
-            if magic == 0 and size == 0:
-                return walked, at, ZERO
-            if (
-                magic != FORMAT_1 and magic != FORMAT_2
-                or not SHORTEST <= size <= file_end - position
-            ):
-                return walked, at, BAD
-            if size > view.len - at:
-                return walked, at, MORE
-            if not lay_out(p, size, True, &place) or <int64_t>load64(p + 28) != position:
-                return walked, at, BAD
             topic = text_at(p + place.topic, place.topic_length, topic)
-            if topic is None:
-                return walked, at, BAD
-            scan_properties(p + place.properties, size - place.properties, &found)
+            if (
+                topic is None or place.size > file_end - position
+                or <int64_t>load64(p + 28) != position
+            ):
+                break
+            scan_properties(p + place.properties, place.size - place.properties, &found)
             walked.append((
-                position, size, topic, <int32_t>load32(p + 12), <int64_t>load64(p + 20),
+                position, place.size, topic, <int32_t>load32(p + 12), <int64_t>load64(p + 20),
                 found.tag_hash, <int64_t>load64(p + place.store_ms), <int32_t>load32(p + 36),
             ))
-            at += size
-            position += size
+            at += place.size
+            position += place.size
     finally:
         PyBuffer_Release(&view)
-    return walked, at, MORE
+    rest, at, why = plain.walk(data, at, position, file_end)  # which says why it ends here
+    return walked + rest, at, why

@@ -1,12 +1,12 @@
 """Answers to sends and pulls (spec 01 ch. 3, 4), their members in the order of the original."""
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, strlen
+from libc.string cimport strlen
 
 from cometmq.kernel.fast.headers cimport Send
-from cometmq.kernel.fast.octets cimport BUILT_FOR, store32
+from cometmq.kernel.fast.octets cimport BUILT_FOR, copy, put, store32
 
 import cometmq.kernel.pure.replies as plain
 from cometmq.kernel.pure.replies import VERSION, pulled
@@ -16,11 +16,6 @@ ABI = BUILT_FOR
 cdef enum:
     FIXED = 512  # more than a reply has besides remark, message id and unique key
     DIGITS = 20  # the longest number, with its minus
-
-
-cdef inline uint8_t* put(uint8_t* p, const void* data, Py_ssize_t length) noexcept nogil:
-    memcpy(p, data, length)
-    return p + length
 
 
 cdef inline uint8_t* text(uint8_t* p, const char* letters) noexcept nogil:
@@ -58,29 +53,27 @@ cdef bint needs_no_escape(const uint8_t* p, Py_ssize_t length) noexcept nogil:
 
 
 cdef uint8_t* put_sent(
-    uint8_t* start, Send send, int32_t code, const uint8_t* key, Py_ssize_t key_length,
-    bytes host_hex, bytes rest,
+    uint8_t* start, Send send, int32_t code, const uint8_t* key, bytes host_hex, bytes rest
 ) noexcept:
     cdef uint8_t* p = number(text(start + 8, b'{"code":'), code)
     p = number(text(p, b',"extFields":{"queueId":"'), send.queue_id)
-    if key_length:
-        p = put(text(p, b'","transactionId":"'), key, key_length)
-    p = put(text(p, b'","msgId":"'), PyBytes_AS_STRING(host_hex), PyBytes_GET_SIZE(host_hex))
+    if send.key_length:
+        p = put(text(p, b'","transactionId":"'), key, send.key_length)
+    p = copy(text(p, b'","msgId":"'), host_hex)
     p = hexadecimal(p, send.position)
     p = text(p, b'","TRACE_ON":"true","MSG_REGION":"DefaultRegion","queueOffset":"')
     p = number(p, send.queue_offset)
     p = number(text(p, b'"},"flag":1,"language":"JAVA","opaque":'), send.opaque)
-    p = put(p, PyBytes_AS_STRING(rest), PyBytes_GET_SIZE(rest))
+    p = copy(p, rest)
     store32(start, <uint32_t>(p - start - 4))
     store32(start + 4, <uint32_t>(p - start - 8))
     return p
 
 
 def sent(sends, int32_t code, bytes host_hex not None, bytes remark not None=b""):
-    """The answers to all sends that want one, back to back, each in the codec of its send."""
     cdef bytearray frames = bytearray()
-    cdef bytes rest = b"," + plain.json_end(remark), key_owner
-    cdef Py_ssize_t used = 0, room, length
+    cdef bytes rest = b"," + plain.json_end(remark)
+    cdef Py_ssize_t used = 0, room
     cdef const uint8_t* key
     cdef uint8_t* p
     cdef Send send
@@ -89,18 +82,15 @@ def sent(sends, int32_t code, bytes host_hex not None, bytes remark not None=b""
             raise TypeError("a send expected, not None")
         if send.flag & 2:  # oneway
             continue
-        key_owner = send.text if send.own_key is None else send.own_key
-        key, length = <const uint8_t*>PyBytes_AS_STRING(key_owner), PyBytes_GET_SIZE(key_owner)
-        if send.own_key is None:
-            key, length = key + send.key_at, send.key_length
-        if send.codec != 0 or not needs_no_escape(key, length):
+        key = <uint8_t*>PyBytes_AS_STRING(send.properties) + send.key_at
+        if send.codec != 0 or not needs_no_escape(key, send.key_length):
             PyByteArray_Resize(frames, used)
             frames += plain.sent([send], code, host_hex, remark)
             used = len(frames)
             continue
-        room = FIXED + length + PyBytes_GET_SIZE(host_hex) + PyBytes_GET_SIZE(rest)
+        room = FIXED + send.key_length + len(host_hex) + len(rest)
         if PyByteArray_GET_SIZE(frames) - used < room:
             PyByteArray_Resize(frames, 2 * used + room)
         p = <uint8_t*>PyByteArray_AS_STRING(frames)
-        used = put_sent(p + used, send, code, key, length, host_hex, rest) - p
-    return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(frames), used)
+        used = put_sent(p + used, send, code, key, host_hex, rest) - p
+    return PyByteArray_AS_STRING(frames)[:used]

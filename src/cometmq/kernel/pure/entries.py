@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Set
+from dataclasses import dataclass, field
 
 from cometmq.kernel.faults import Malformed
 
@@ -22,14 +23,12 @@ def unpack(data: bytes | bytearray | memoryview) -> list[tuple[int, int, int]]:
     return list(_ENTRY.iter_unpack(data))
 
 
+@dataclass(slots=True, eq=False)
 class Tail:
     """The newest entries of a queue; `first` is the queue offset of the first one held."""
 
-    __slots__ = ("data", "first")
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.data = bytearray()
+    first: int
+    data: bytearray = field(default_factory=bytearray, init=False)
 
     @property
     def next(self) -> int:

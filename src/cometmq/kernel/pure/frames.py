@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cometmq.kernel.faults import Malformed
 
+Data = bytes | bytearray | memoryview
 JSON, BINARY = 0, 1
 
 _PREFIX = struct.Struct(">iI")
@@ -19,7 +20,7 @@ class Frame:
     body: bytes
 
 
-def split(data: bytes | bytearray | memoryview, limit: int) -> tuple[list[Frame], int]:
+def split(data: Data, limit: int) -> tuple[list[Frame], int]:
     """The complete frames at the start of `data`, and how many bytes they took.
 
     A frame is refused as soon as its announced lengths can be seen, long before it is complete.
@@ -38,9 +39,8 @@ def split(data: bytes | bytearray | memoryview, limit: int) -> tuple[list[Frame]
             if codec not in (JSON, BINARY):
                 raise Malformed(f"serialize type 0 or 1 expected, not {codec}", frames)
             if header_length > length - 4 or (header_length == 0 and codec == JSON):
-                raise Malformed(
-                    f"a header of 1 to {length - 4} bytes expected, not {header_length}", frames
-                )
+                text = f"a header of 1 to {length - 4} bytes expected, not {header_length}"
+                raise Malformed(text, frames)
             if end - at < 4 + length:
                 break
             header_at, body_at = at + 8, at + 8 + header_length

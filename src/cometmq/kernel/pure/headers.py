@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cometmq.kernel.faults import Malformed
-from cometmq.kernel.pure.frames import Frame, split
+from cometmq.kernel.pure.frames import Data, Frame, split
 from cometmq.kernel.pure.records import scan
 
 
@@ -70,92 +70,90 @@ class Pull:
     fields: tuple[Any, ...]
 
 
-def _named(text: str) -> str:
+def _name(text: str) -> str:
     if not text:
         raise ValueError("a name expected")
     return text
 
 
-def _whole(bits: int) -> Callable[[str], int]:
-    most = (1 << bits - 1) - 1
+def _int(text: str, bits: int = 32) -> int:
+    value, most = int(text), 1 << bits - 1
+    # int() takes blanks, signs, underscores and foreign digits, too.
+    if not -most <= value < most or str(value) != text:
+        raise ValueError(f"a number of {bits} bits expected, not {text!r}")
+    return value
 
-    def read(text: str) -> int:
-        value = int(text)
-        # int() takes blanks, signs, underscores and foreign digits, too.
-        if not -most - 1 <= value <= most or str(value) != text:
-            raise ValueError(f"a number of {bits} bits expected, not {text!r}")
-        return value
 
-    return read
+def _long(text: str) -> int:
+    return _int(text, 64)
 
 
 def _true(text: str) -> bool:
     return text.lower() == "true"
 
 
-_INT, _LONG = _whole(32), _whole(64)
-
-# attribute, long name, short name, reader; the first eight are required (spec 01 ch. 7)
-_SEND = (
-    ("group", "producerGroup", "a", _named),
-    ("topic", "topic", "b", _named),
-    ("default_topic", "defaultTopic", "c", _named),
-    ("default_topic_queues", "defaultTopicQueueNums", "d", _INT),
-    ("queue_id", "queueId", "e", _INT),
-    ("sys_flag", "sysFlag", "f", _INT),
-    ("born_ms", "bornTimestamp", "g", _LONG),
-    ("message_flag", "flag", "h", _INT),
-    ("properties", "properties", "i", str.encode),
-    ("reconsume_times", "reconsumeTimes", "j", _INT),
-    ("unit_mode", "unitMode", "k", _true),
-    ("max_reconsume_times", "maxReconsumeTimes", "l", _INT),
-    ("batch", "batch", "m", _true),
-)
-# name, reader, required; in the order of Pull.fields
-_PULL: tuple[tuple[str, Callable[[str], object], bool], ...] = (
-    ("consumerGroup", _named, True),
-    ("topic", _named, True),
-    ("queueId", _INT, True),
-    ("queueOffset", _LONG, True),
-    ("maxMsgNums", _INT, True),
-    ("sysFlag", _INT, True),
-    ("commitOffset", _LONG, True),
-    ("suspendTimeoutMillis", _LONG, True),
-    ("subscription", str, False),
-    ("subVersion", _LONG, True),
-    ("expressionType", str, False),
-    ("maxMsgBytes", _INT, False),
-    ("requestSource", _INT, False),
-    ("proxyFrowardClientId", str, False),
-)
 _Reader = Callable[[str], Any]
-_LONG_NAMES: dict[str, tuple[str, _Reader]] = {row[1]: (row[0], row[3]) for row in _SEND}
-_SHORT_NAMES: dict[str, tuple[str, _Reader]] = {row[2]: (row[0], row[3]) for row in _SEND}
+
+# Attribute and reader by long name, in the order of the short names; the first eight are required
+# (spec 01 ch. 7).
+_LONG_NAMES: dict[str, tuple[str, _Reader]] = {
+    "producerGroup": ("group", _name),
+    "topic": ("topic", _name),
+    "defaultTopic": ("default_topic", _name),
+    "defaultTopicQueueNums": ("default_topic_queues", _int),
+    "queueId": ("queue_id", _int),
+    "sysFlag": ("sys_flag", _int),
+    "bornTimestamp": ("born_ms", _long),
+    "flag": ("message_flag", _int),
+    "properties": ("properties", str.encode),
+    "reconsumeTimes": ("reconsume_times", _int),
+    "unitMode": ("unit_mode", _true),
+    "maxReconsumeTimes": ("max_reconsume_times", _int),
+    "batch": ("batch", _true),
+}
+_SHORT_NAMES = dict(zip("abcdefghijklm", _LONG_NAMES.values(), strict=True))
 _SENDS = {10: _LONG_NAMES, 310: _SHORT_NAMES, 320: _SHORT_NAMES}
-_NEEDED = frozenset(row[0] for row in _SEND[:8])
-_PULL_NAMES = frozenset(row[0] for row in _PULL)
+_NEEDED = {attribute for attribute, _ in [*_LONG_NAMES.values()][:8]}
+# In the order of Pull.fields.
+_PULL: dict[str, _Reader] = {
+    "consumerGroup": _name,
+    "topic": _name,
+    "queueId": _int,
+    "queueOffset": _long,
+    "maxMsgNums": _int,
+    "sysFlag": _int,
+    "commitOffset": _long,
+    "suspendTimeoutMillis": _long,
+    "subscription": str,
+    "subVersion": _long,
+    "expressionType": str,
+    "maxMsgBytes": _int,
+    "requestSource": _int,
+    "proxyFrowardClientId": str,
+}
+_PULL_NEEDED = {*[*_PULL][:8], "subVersion"}
 # Fields that change nothing about the request: broker name, stream type, zone. Any other unknown
 # one (a signature, a namespace) may, so its request takes the generic lane.
-_IGNORED = frozenset(("n", "bname", "ReqT", "__ZONE_NAME", "__ZONE_MODE"))
+_IGNORED = {"n", "bname", "ReqT", "__ZONE_NAME", "__ZONE_MODE"}
 _NUMBERS = ("code", "opaque", "flag", "version")
-_TEXTS = frozenset(("language", "remark", "serializeTypeCurrentRPC"))
+_TEXTS = {"language", "remark", "serializeTypeCurrentRPC"}
 
 _Head = tuple[list[int], dict[str, str]]
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands there twice")
+    return found
+
+
 def _read(header: bytes) -> _Head:
     """([code, opaque, flag, version], extFields) of a header in the usual form, else ValueError."""
-    # Pairs, not a dictionary: a repeated name would vanish in it.
-    pairs = json.loads(str(header, "utf-8"), object_pairs_hook=tuple)
-    if type(pairs) is not tuple:
+    head = json.loads(str(header, "utf-8"), object_pairs_hook=_object)
+    fields = head.pop("extFields", {}) if type(head) is dict else None
+    if type(fields) is not dict:
         raise ValueError("an object expected")
-    head = dict(pairs)
-    inner = head.pop("extFields", ())
-    if type(inner) is not tuple:
-        raise ValueError("an object expected")
-    fields = dict(inner)
-    if len(head) + ("extFields" in dict(pairs)) != len(pairs) or len(fields) != len(inner):
-        raise ValueError("a name stands there twice")
     numbers = [head.pop(name, 0) for name in _NUMBERS]
     for number in numbers:
         if type(number) is not int or not -(1 << 31) <= number < 1 << 31:
@@ -187,14 +185,9 @@ def _send(head: _Head, body: bytes, kind: type[Send]) -> Send:
 def pull(head: _Head) -> Pull:
     """The pull that a header is; ValueError for anything odd."""
     (code, opaque, flag, version), fields = head
-    if not fields.keys() <= _PULL_NAMES | _IGNORED:
-        raise ValueError("an unknown field")
-    values = []
-    for name, read, required in _PULL:
-        text = fields.get(name)
-        if text is None and required:
-            raise ValueError("a required field is missing")
-        values.append(None if text is None else read(text))
+    if not _PULL_NEEDED <= fields.keys() <= _PULL.keys() | _IGNORED:
+        raise ValueError("a field is unknown or missing")
+    values = [read(fields[name]) if name in fields else None for name, read in _PULL.items()]
     return Pull(code, 0, opaque, flag, version, tuple(values))
 
 
@@ -209,16 +202,14 @@ def typed(frame: Frame, send: type[Send] = Send) -> Send | Pull | Frame:
             return frame
         if code in _SENDS:
             return _send(head, frame.body, send)
-        if code == 11 or code == 361:
+        if code in (11, 361):
             return pull(head)
     except (ValueError, RecursionError):
         pass
     return frame
 
 
-def requests(
-    data: bytes | bytearray | memoryview, limit: int
-) -> tuple[list[Send | Pull | Frame], int]:
+def requests(data: Data, limit: int) -> tuple[list[Send | Pull | Frame], int]:
     """Like `frames.split`, with sends and pulls decoded."""
     try:
         frames, consumed = split(data, limit)

@@ -6,6 +6,7 @@ from zlib import crc32
 
 from cometmq.kernel.faults import Malformed
 from cometmq.kernel.pure.entries import Tail
+from cometmq.kernel.pure.frames import Data
 
 if TYPE_CHECKING:
     from cometmq.kernel.pure.headers import Send
@@ -14,7 +15,6 @@ V1, V2, BLANK_MAGIC = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
 DELAY, TIMER, TRAN, INNER, NO_WAIT, UNIQUE, OWN, ODD, KEYS = (1 << bit for bit in range(9))
 MORE, BLANK, ZERO, BAD = range(4)
 
-Data = bytes | bytearray | memoryview
 Walked = tuple[int, int, str, int, int, int, int, int]
 
 _HEAD = struct.Struct(">iIiiiqqiq")  # up to the born host
@@ -23,8 +23,9 @@ _LONG = struct.Struct(">q")
 _PREFIX = struct.Struct(">iI")
 _MEMBER = struct.Struct(">iiiii")
 
-# What a name in the properties means to the broker. 0: only its repetition matters here.
-_MEANING = {
+# What a name in the properties means to the broker, the usual ones first. 0: only its repetition
+# matters here.
+MEANING = {
     b"TAGS": 0, b"KEYS": KEYS, b"UNIQ_KEY": UNIQUE, b"WAIT": NO_WAIT, b"DELAY": DELAY,
     b"TRAN_MSG": TRAN, b"INNER_NUM": INNER, b"TIMER_DELAY_SEC": TIMER, b"TIMER_DELAY_MS": TIMER,
     b"TIMER_DELIVER_MS": TIMER, b"CLUSTER": OWN, b"MSG_REGION": OWN, b"TRACE_ON": OWN,
@@ -35,13 +36,9 @@ _MEANING = {
 def java_hash(text: bytes) -> int:
     """Java's hash of a UTF-8 text: over its UTF-16 units, wrapped to a signed 32 bit number."""
     value = 0
-    if text.isascii():
-        for unit in text:
-            value = (value * 31 + unit) & 0xFFFFFFFF
-    else:
-        wide = text.decode("utf-8", "replace").encode("utf-16-be")
-        for (unit,) in struct.iter_unpack(">H", wide):
-            value = (value * 31 + unit) & 0xFFFFFFFF
+    wide = text.decode("utf-8", "replace").encode("utf-16-be")
+    for (unit,) in struct.iter_unpack(">H", wide):
+        value = (value * 31 + unit) & 0xFFFFFFFF
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
@@ -57,7 +54,7 @@ def scan(properties: bytes) -> tuple[int, int, bytes]:
         if not name or not value:
             marks |= ODD
             continue
-        meaning = _MEANING.get(name)
+        meaning = MEANING.get(name)
         if meaning is None:
             if name.startswith(b"__RMQ.TRANSIENT."):
                 marks |= OWN
@@ -69,13 +66,12 @@ def scan(properties: bytes) -> tuple[int, int, bytes]:
             tag = value
         elif name == b"UNIQ_KEY":
             unique = value
-        if (
+        if not (
             (meaning == DELAY and (value == b"0" or (value[:1] == b"-" and value[1:].isdigit())))
             or (meaning == TRAN and value.lower() != b"true")
             or (meaning == NO_WAIT and value.lower() == b"true")
         ):
-            continue
-        marks |= meaning
+            marks |= meaning
     return marks, java_hash(tag), unique
 
 
@@ -121,19 +117,11 @@ def check(topic: bytes, properties_length: int, born_host: bytes, store_host: by
 
 def _written(record: Record, topic: bytes) -> bytes:
     """The bytes of a record, whose topic is this and whose size is counted anew."""
-    rest = b"".join(
-        (
-            record.born_host,
-            _LONG.pack(record.store_ms),
-            record.store_host,
-            _MIDDLE.pack(record.reconsume_times, record.prepared_offset, len(record.body)),
-            record.body,
-            len(topic).to_bytes(2 if record.magic == V2 else 1, "big"),
-            topic,
-            len(record.properties).to_bytes(2, "big"),
-            record.properties,
-        )
-    )
+    stored = record.born_host + _LONG.pack(record.store_ms) + record.store_host
+    middle = _MIDDLE.pack(record.reconsume_times, record.prepared_offset, len(record.body))
+    name = len(topic).to_bytes(2 if record.magic == V2 else 1, "big") + topic
+    properties = len(record.properties).to_bytes(2, "big") + record.properties
+    rest = b"".join((stored, middle, record.body, name, properties))
     return _HEAD.pack(48 + len(rest), *record[2:7], record.position, *record[7:9]) + rest
 
 
@@ -223,9 +211,8 @@ def _decode(view: memoryview, at: int, check_crc: bool) -> Record:
     left = len(view) - at
     if at < 0 or left < 91:
         raise Malformed(f"a record of at least 91 bytes expected, {left} are left")
-    size, magic, crc, queue_id, flag, queue_offset, position, sys_flag, born_ms = _HEAD.unpack_from(
-        view, at
-    )
+    head = _HEAD.unpack_from(view, at)
+    size, magic, crc, queue_id, flag, queue_offset, position, sys_flag, born_ms = head
     if magic != V1 and magic != V2:
         raise Malformed(f"the magic of a record expected, not {magic:08X}")
     if not 91 <= size <= left:
@@ -235,23 +222,20 @@ def _decode(view: memoryview, at: int, check_crc: bool) -> Record:
     middle = born + 8 + (20 if sys_flag & 32 else 8)
     body = middle + 16
     wide = 2 if magic == V2 else 1
-    if body + wide + 2 > size:
+    room = size - body - wide - 2
+    if room < 0:
         raise Malformed(f"a record of {size} bytes has no room for its hosts")
     reconsume_times, prepared_offset, body_length = _MIDDLE.unpack_from(view, middle)
-    topic = body + body_length + wide
-    if body_length < 0 or topic + 2 > size:
-        raise Malformed(
-            f"a body of 0 to {size - body - wide - 2} bytes expected, not {body_length}"
-        )
+    if not 0 <= body_length <= room:
+        raise Malformed(f"a body of 0 to {room} bytes expected, not {body_length}")
+    topic, room = body + body_length + wide, room - body_length
     topic_length = int.from_bytes(view[topic - wide : topic], "big", signed=True)
-    properties = topic + topic_length + 2
-    if topic_length < 0 or properties > size:
-        raise Malformed(f"a topic of 0 to {size - topic - 2} bytes expected, not {topic_length}")
+    if not 0 <= topic_length <= room:
+        raise Malformed(f"a topic of 0 to {room} bytes expected, not {topic_length}")
+    properties, room = topic + topic_length + 2, room - topic_length
     properties_length = int.from_bytes(view[properties - 2 : properties], "big", signed=True)
-    if properties_length < 0 or properties + properties_length != size:
-        raise Malformed(
-            f"{size - properties} bytes of properties expected, not {properties_length}"
-        )
+    if properties_length != room:
+        raise Malformed(f"{room} bytes of properties expected, not {properties_length}")
     content = bytes(view[body : body + body_length])
     if check_crc and content and crc32(content) & 0x7FFFFFFF != crc:
         raise Malformed(f"a body with CRC {crc} expected, not {crc32(content) & 0x7FFFFFFF}")

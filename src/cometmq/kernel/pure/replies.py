@@ -21,28 +21,20 @@ def _text(raw: bytes) -> bytes:
 
 def json_end(remark: bytes) -> bytes:
     """What every answer in JSON has behind its opaque."""
-    return b'%b"serializeTypeCurrentRPC":"JSON","version":%d}' % (
-        b'"remark":%b,' % _text(remark) if remark else b"",
-        VERSION,
-    )
+    said = b'"remark":%b,' % _text(remark) if remark else b""
+    return b'%b"serializeTypeCurrentRPC":"JSON","version":%d}' % (said, VERSION)
 
 
 def _json(code: int, fields: Iterable[tuple[bytes, bytes]], opaque: int, remark: bytes) -> bytes:
-    return b'{"code":%d,"extFields":{%b},"flag":1,"language":"JAVA","opaque":%d,%b' % (
-        code,
-        b",".join([b'"%b":%b' % (name, _text(value)) for name, value in fields]),
-        opaque,
-        json_end(remark),
-    )
+    members = b",".join([b'"%b":%b' % (name, _text(value)) for name, value in fields])
+    head = b'{"code":%d,"extFields":{%b},"flag":1,"language":"JAVA","opaque":%d,'
+    return head % (code, members, opaque) + json_end(remark)
 
 
 def _binary(code: int, fields: Iterable[tuple[bytes, bytes]], opaque: int, remark: bytes) -> bytes:
-    entries = b"".join(
-        [
-            b"%b%b%b%b" % (len(name).to_bytes(2, "big"), name, len(value).to_bytes(4, "big"), value)
-            for name, value in fields
-        ]
-    )
+    entries = b""
+    for name, value in fields:
+        entries += len(name).to_bytes(2, "big") + name + len(value).to_bytes(4, "big") + value
     head = _BINARY.pack(code & 0xFFFF, 0, VERSION, opaque, 1, len(remark))
     return b"".join((head, remark, len(entries).to_bytes(4, "big"), entries))
 

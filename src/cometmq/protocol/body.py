@@ -7,13 +7,12 @@ same types, as leniently as the original does it.
 
 import functools
 import re
-from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
 import msgspec
 
 import cometmq.protocol.fastjson as fastjson
-from cometmq.protocol.faults import BadBody
-from cometmq.protocol.fields import Long
+from cometmq.protocol.fastjson import BadBody
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
 
@@ -22,13 +21,14 @@ class Body(msgspec.Struct, frozen=True, rename="camel"):
     """A JSON body: unknown members are ignored, missing ones and nulls are their default."""
 
     refers: ClassVar[bool] = True
-    """Whether `{"$ref": path}` in it stands for something else."""
+    """Whether it may hold anything, and `{"$ref": path}` in it stands for something else."""
 
     @classmethod
     def read(cls, data: bytes) -> Self:
         """Decode, or raise BadBody with what was expected."""
         decoder = _decoder(cls)
-        if decoder is not None and not (cls.refers and b"$ref" in data):
+        odd = cls.refers and (b"$ref" in data or fastjson.too_deep(data))
+        if decoder is not None and not odd:
             try:
                 return decoder.decode(data)  # type: ignore[no-any-return]
             except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -72,39 +72,29 @@ def _fit(kind: Any, value: Any) -> Any:
         return value
     if kind is str:
         return value if isinstance(value, str) else fastjson.dumps(value).decode()
-    if kind is float or kind is bool or kind is int or origin is Annotated:
-        return _scalar(kind, value)
-    return _struct(kind, value)
+    return _struct(kind, value) if isinstance(kind, type(Body)) else _scalar(kind, value)
 
 
-def _scalar(kind: Any, value: Any) -> float | bool | int:
+def _scalar(kind: Any, value: Any) -> bool | int:
     if kind is bool:
         if str(value).lower() in ("true", "false", "1", "0"):
             return str(value).lower() in ("true", "1")
         raise _unfit("true or false", value)
     try:
-        if kind is float:
-            return float(value)
         if not isinstance(value, str) or _WHOLE.match(value):
-            return msgspec.convert(int(value), Long if kind is int else kind)
+            return msgspec.convert(int(value), kind)  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError):
         pass
-    raise _unfit("a number" if kind is float else "an integer", value)
+    raise _unfit("an integer", value)
 
 
 def _struct(kind: type[Body], value: Any) -> Any:
-    if isinstance(value, str):  # the key of a map, quoted
+    if isinstance(value, str):  # the key of a map
         value = fastjson.loads(value)
-    if not isinstance(value, dict | fastjson.Key):
+    if not isinstance(value, dict):
         raise _unfit(f"an object ({kind.__name__})", value)
-    given, hints = dict(value), _hints(kind)
-    members = ((at, given.get(name)) for at, name in fastjson.members_of(kind))
-    return kind(**{at: _fit(hints[at], one) for at, one in members if one is not None})
-
-
-@functools.cache
-def _hints(kind: type[Body]) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+    known = [one for one in fastjson.members_of(kind) if value.get(one.encode_name) is not None]
+    return kind(**{one.name: _fit(one.type, value[one.encode_name]) for one in known})
 
 
 def _unfit(expected: str, value: Any) -> BadBody:

@@ -1,0 +1,246 @@
+"""The bodies that commands carry and the files that a broker keeps: one typed struct each.
+
+Those of clients are in spec 01 13.3, of a broker's tables in 13.2 and 03 ch. 15, of routes in 13.1,
+of a broker's registration, as JSON and compressed, in 13.5.
+"""
+
+# ruff: noqa: RUF012  # msgspec copies an empty default for each struct
+
+import zlib
+from typing import Any, Self
+
+import msgspec
+
+import cometmq.protocol.fastjson as fastjson
+from cometmq.message import BadCompression, SysFlag, decompress
+from cometmq.protocol.body import Body
+from cometmq.protocol.codes import VERSION, VERSION_3_0_11, VERSION_5_0_0
+from cometmq.protocol.command import Cut
+from cometmq.protocol.fastjson import BadBody
+from cometmq.protocol.fields import Int, Long
+
+LARGEST = 64 << 20  # unpacked: 10^5 topics take a tenth of it
+_ZLIB = b"x"  # the first byte of every zlib stream with the usual window; JSON begins with a brace
+
+
+class SubscriptionData(Body, frozen=True):
+    """What of a topic a consumer wants."""
+
+    class_filter_mode: bool = False
+    code_set: tuple[Int, ...] = ()
+    expression_type: str = "TAG"
+    sub_string: str | None = None
+    sub_version: Long = 0
+    tags_set: tuple[str, ...] = ()
+    topic: str | None = None
+
+
+class ProducerData(Body, frozen=True):
+    """A producer group of a client."""
+
+    group_name: str | None = None
+
+
+class ConsumerData(Body, frozen=True):
+    """A consumer group of a client, how and from where it consumes, and what."""
+
+    consume_from_where: str | None = None
+    consume_type: str | None = None
+    group_name: str | None = None
+    message_model: str | None = None
+    subscription_data_set: tuple[SubscriptionData, ...] = ()
+    unit_mode: bool = False
+
+
+class HeartbeatData(Body, frozen=True):
+    """A client with all its groups."""
+
+    client_id: str | None = msgspec.field(name="clientID", default=None)
+    consumer_data_set: tuple[ConsumerData, ...] = ()
+    heartbeat_fingerprint: Int = 0
+    producer_data_set: tuple[ProducerData, ...] = ()
+    without_sub: bool = False
+
+
+class ConsumerIds(Body, frozen=True):
+    """The clients of a consumer group."""
+
+    consumer_id_list: list[str] = []
+
+
+class DataVersion(Body, frozen=True):
+    """Which state of a table this is; a peer that knows it needs no copy."""
+
+    counter: Long = 0
+    state_version: Long = 0
+    timestamp: Long = 0
+
+    def next(self, now_ms: int) -> "DataVersion":
+        """The version after one more change."""
+        return DataVersion(self.counter + 1, self.state_version, now_ms)
+
+
+class TopicConfig(Body, frozen=True):
+    """How a broker has a topic."""
+
+    attributes: dict[str, str] = {}
+    order: bool = False
+    perm: Int = 6
+    read_queue_nums: Int = 16
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_name: str = ""
+    topic_sys_flag: Int = 0
+    write_queue_nums: Int = 16
+    mapping_detail: dict[str, Any] | None = None  # of a static topic, in an answer to 351
+
+
+class TopicConfigWrapper(Body, frozen=True):
+    """A broker's topics: topics.json and the 4.x form of a registration.
+
+    That of 5.x has static topics too, which nothing here looks into: they stay the maps that came.
+    """
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    mapping_data_version: DataVersion | None = None
+    topic_config_table: dict[str, TopicConfig] = {}
+    topic_queue_mapping_detail_map: dict[str, dict[str, Any]] | None = None
+    topic_queue_mapping_info_map: dict[str, dict[str, Any]] | None = None
+
+
+class SubscriptionGroupConfig(Body, frozen=True):
+    """How a broker has a consumer group; policy and subscriptions are kept as they came."""
+
+    attributes: dict[str, str] = {}
+    broker_id: Long = 0
+    consume_broadcast_enable: bool = True
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_message_orderly: bool = False
+    consume_timeout_minute: Int = 15
+    group_name: str = ""
+    group_retry_policy: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"type": "CUSTOMIZED"}
+    )
+    group_sys_flag: Int = 0
+    notify_consumer_ids_changed_enable: bool = True
+    retry_max_times: Int = 16
+    retry_queue_nums: Int = 1
+    subscription_data_set: tuple[dict[str, Any], ...] | None = None
+    which_broker_when_consume_slowly: Long = 1
+
+
+class SubscriptionGroupWrapper(Body, frozen=True):
+    """A broker's consumer groups: subscriptionGroup.json."""
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    forbidden_table: dict[str, dict[str, Int]] = {}
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
+
+
+class ConsumerOffsetWrapper(Body, frozen=True):
+    """How far each `topic@group` is in each queue: consumerOffset.json."""
+
+    data_version: DataVersion | None = None
+    group_topic_map: dict[str, tuple[str, ...]] | None = None  # for people, nobody reads it
+    offset_table: dict[str, dict[Int, Long]] = {}
+
+
+class QueueData(Body, frozen=True):
+    """How many queues of a topic one broker has, and what may be done with them."""
+
+    broker_name: str = ""
+    perm: Int = 0
+    read_queue_nums: Int = 0
+    topic_sys_flag: Int = 0
+    write_queue_nums: Int = 0
+    topic_syn_flag: Int | None = None  # the same, as releases up to 4.8.0 spell it; never written
+
+    def __post_init__(self) -> None:
+        if self.topic_syn_flag is not None:
+            msgspec.structs.force_setattr(self, "topic_sys_flag", self.topic_syn_flag)
+            msgspec.structs.force_setattr(self, "topic_syn_flag", None)
+
+
+class BrokerData(Body, frozen=True):
+    """The addresses of a broker by id; 0 is the master."""
+
+    broker_addrs: dict[Long, str] = {}
+    broker_name: str = ""
+    cluster: str = ""
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+
+class TopicRouteData(Body, frozen=True):
+    """Everything a client has to know to send to a topic or to consume it."""
+
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+    order_topic_conf: str | None = None
+    queue_datas: list[QueueData] = []
+    topic_queue_mapping_by_broker: dict[str, dict[str, Any]] | None = None  # of static topics
+
+
+class ClusterInfo(Body, frozen=True):
+    """All brokers by name, and the names by cluster."""
+
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, tuple[str, ...]] = {}
+
+
+class RegisterBrokerBody(Body, frozen=True):
+    """A broker's topics; filter servers are a thing of the past."""
+
+    filter_server_list: list[str] = []
+    topic_config_serialize_wrapper: TopicConfigWrapper = msgspec.field(
+        default_factory=TopicConfigWrapper
+    )
+
+    @classmethod
+    def read(cls, data: bytes, crc: int = 0, version: int = VERSION) -> Self:
+        """Decode what a broker of this version sent; 5.x says wrongly whether it is compressed."""
+        if crc and crc != zlib.crc32(data) & 0x7FFFFFFF:
+            raise BadBody("crc32 not match")
+        if not data:
+            return cls()
+        if data.startswith(_ZLIB):
+            return cls._unpack(data, version)
+        if version < VERSION_3_0_11:
+            return cls(topic_config_serialize_wrapper=TopicConfigWrapper.read(data))
+        return super().read(data)
+
+    @classmethod
+    def _unpack(cls, data: bytes, version: int) -> Self:
+        try:
+            plain = decompress(data, SysFlag.COMPRESSED, LARGEST)
+        except BadCompression as why:
+            raise BadBody(f"compressed registration: {why}") from None
+        cut = Cut(plain, "Failed to decode RegisterBrokerBody", BadBody)
+        wrapper = {"dataVersion": _next(cut)}
+        topics = [_topic(cut.sized(4, "a topic")) for _ in range(cut.number(4))]
+        wrapper["topicConfigTable"] = {topic["topicName"]: topic for topic in topics}
+        filters = _next(cut)
+        if version >= VERSION_5_0_0:
+            static = [_next(cut) for _ in range(cut.number(4))]
+            wrapper["topicQueueMappingInfoMap"] = {
+                one["topic"]: one for one in static if isinstance(one, dict) and "topic" in one
+            }
+        return cls.fit({"filterServerList": filters, "topicConfigSerializeWrapper": wrapper})
+
+
+def _next(cut: Cut) -> Any:
+    return fastjson.loads(cut.sized(4, "JSON"))
+
+
+def _topic(line: bytes) -> dict[str, Any]:
+    text = str(line, errors="replace")
+    try:
+        name, read, write, perm, kind, *rest = text.split(" ", 5)
+    except ValueError:
+        raise BadBody(f"expected a topic with numbers and a type, got {text[:60]!r}") from None
+    found: dict[str, Any] = {"topicName": name, "topicFilterType": kind, "perm": perm}
+    try:
+        found["attributes"] = fastjson.loads(rest[0]) if rest else None
+    except BadBody:
+        pass  # the original cannot read what has blanks, and goes on without
+    return found | {"readQueueNums": read, "writeQueueNums": write}

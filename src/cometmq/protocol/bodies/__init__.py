@@ -1,1 +1,0 @@
-"""Typed bodies: what a request or an answer carries behind its header, as JSON."""

@@ -1,1 +1,0 @@
-"""One class a request code and one an answer: what is on the wire, and nothing else."""
