@@ -123,9 +123,7 @@ def watched(consumer: Consumer, ledger: Ledger) -> Consumer:
         ledger.commits[key].append(commit)
         return commit
 
-    async def asking(
-        address: Address, header: RequestHeader, *rest: Any, **more: Any
-    ) -> Command:
+    async def asking(address: Address, header: RequestHeader, *rest: Any, **more: Any) -> Command:
         commit = note(header)
         answer = await ask(address, header, *rest, **more)
         if commit is not None and answer.code == 0:

@@ -57,7 +57,7 @@ async def start(directory: str) -> None:
         with open("/proc/self/statm") as file:
             memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         found = {
-            "messages": sum(queue.max_offset for queue in store.queues_of("orders")),
+            "messages": sum(store.queue("orders", number).max_offset for number in range(QUEUES)),
             "files": len(os.listdir(f"{directory}/commitlog")),
             "read": len(read),
             "memory": memory,

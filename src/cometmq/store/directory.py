@@ -2,19 +2,33 @@
 ch. 9)."""
 
 import zlib
+from contextlib import closing
 from itertools import pairwise
 
-from cometmq.store import births, position
-from cometmq.store.births import LOG, NURSERY, QUEUES, path_of
-from cometmq.store.disk import Disk, File, write_all
-from cometmq.store.errors import StoreError, StoreRefused, Trouble
-from cometmq.store.position import Position
-from cometmq.store.recovery import Directory, Recovered, recover
+from cometmq.store.disk import Disk, File, StoreError, StoreRefused, Trouble, write_all
+from cometmq.store.files import (
+    CONFIG,
+    LOG,
+    NURSERY,
+    QUEUES,
+    keep_names,
+    make_folder,
+    path_of,
+    remove_file,
+    write_file,
+)
+from cometmq.store.position import (
+    Position,
+    checkpoint_is_ours,
+    create_position,
+    read_slots,
+    record_before,
+)
+from cometmq.store.recovery import Directory, Recovered
 from cometmq.store.settings import StoreSettings
 
 ABORT = "abort"
 LOCK = "lock"
-CONFIG = "config"
 
 
 def inspect(disk: Disk, settings: StoreSettings) -> Directory:
@@ -29,7 +43,7 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
                 folder = f"{QUEUES}/{topic}/{name}"
                 files = _starts(disk, folder, queue_size, "mappedFileSizeConsumeQueue")
                 found.queues[topic, int(name)] = files
-    slots = position.read_slots(disk)
+    slots = read_slots(disk)
     if slots is None:
         if starts or found.queues:
             raise StoreRefused(
@@ -37,7 +51,7 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
                 "store of the original comes with a later version; choose another directory"
             )
         return found
-    if not position.checkpoint_is_ours(disk):
+    if not checkpoint_is_ours(disk):
         raise StoreRefused(
             "the original has opened this store since CometMQ did (the checkpoint is not ours): "
             "taking such a store back comes with a later version"
@@ -79,7 +93,7 @@ def _is_there(disk: Disk, log_size: int, starts: list[int], slot: Position) -> b
     """The record before the mark lies where the slot says."""
     if slot.mark.offset - slot.mark.offset % log_size not in starts:
         return False
-    data = position.record_before(disk, log_size, slot.mark)
+    data = record_before(disk, log_size, slot.mark)
     # One flipped bit in this very record must not lock the whole store. Its store time, behind a
     # born host of either length, tells it from any other record that could lie at the same place.
     time = slot.mark.store_ms.to_bytes(8, "big", signed=True)
@@ -106,29 +120,30 @@ def take(disk: Disk, settings: StoreSettings) -> tuple[File, Recovered]:
         found = inspect(disk, settings)
         if lock.pread(5, 0) != b"lock":
             write_all(lock, b"lock", 0)
-        births.make_folders(disk, NURSERY, set())
+        for folder in (NURSERY, LOG, QUEUES, CONFIG):
+            make_folder(disk, folder)
         was_in_use = disk.size(ABORT) is not None
         # From here on the directory needs recovery, whoever opens it next.
-        births.write_file(disk, ABORT, str(disk.process_id).encode())
+        write_file(disk, ABORT, str(disk.process_id).encode())
         if found.position is None:
-            for folder in (LOG, QUEUES, CONFIG):
-                births.make_folders(disk, folder, set())
-            position.create(disk)
+            create_position(disk)
         if was_in_use:
             _keep_all_names(disk, found)
-        return lock, recover(disk, settings, found)
+        return lock, Recovered(disk, settings, found)
     except BaseException:
         lock.close()
         raise
 
 
-def leave(disk: Disk, unused: list[int]) -> None:
-    """Removes what says that the directory is in use: files made ahead, then `abort`. Blocking."""
-    for start in unused:
-        disk.remove(path_of(LOG, start))
-    births.keep_names(disk, LOG)
-    disk.remove(ABORT)
-    births.keep_names(disk, "")
+def leave(disk: Disk, lock: File, unused: list[int] | None) -> None:
+    """Gives a directory back. Where all is stored, so that it needs no recovery, removes what says
+    that it is in use: the log files in `unused`, which were made ahead, then `abort`. Blocking."""
+    with closing(lock):
+        if unused is not None:
+            for start in unused:
+                disk.remove(path_of(LOG, start))
+            keep_names(disk, LOG)
+            remove_file(disk, ABORT)
 
 
 def _keep_all_names(disk: Disk, found: Directory) -> None:
@@ -136,5 +151,4 @@ def _keep_all_names(disk: Disk, found: Directory) -> None:
     there now, but a power cut would take them with all that is promised from here on."""
     topics = dict.fromkeys(f"{QUEUES}/{topic}" for topic, _ in found.queues)
     queues = [f"{QUEUES}/{topic}/{queue_id}" for topic, queue_id in found.queues]
-    for folder in (NURSERY, LOG, CONFIG, QUEUES, *topics, *queues):
-        births.keep_names(disk, folder)
+    keep_names(disk, NURSERY, LOG, CONFIG, QUEUES, *topics, *queues)

@@ -4,18 +4,57 @@ Paths are relative to the root of the store. One method is one call of the syste
 recording of this seam can be compared with what the system saw.
 """
 
+import enum
+import errno
 import fcntl
+import logging
 import os
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
-from errno import EAGAIN, ENXIO
 from typing import Protocol, TypeVar
 
-from cometmq.store.errors import StoreError, Trouble, logger
+from cometmq.runtime.errors import CometError
 
 T = TypeVar("T")
 Data = bytes | bytearray | memoryview
+
+logger = logging.getLogger("cometmq.store")
+
+
+class Trouble(enum.Enum):
+    """What kind of failure the disk reported."""
+
+    MISSING = "is not there"
+    DENIED = "may not be used by this user"
+    FULL = "has no space left"
+    LOCKED = "is used by another process"
+    BROKEN = "cannot be read or written"
+
+
+_KINDS = {
+    errno.ENOENT: Trouble.MISSING,
+    errno.ENOTDIR: Trouble.MISSING,
+    errno.EACCES: Trouble.DENIED,
+    errno.EPERM: Trouble.DENIED,
+    errno.EROFS: Trouble.DENIED,
+    errno.ENOSPC: Trouble.FULL,
+    errno.EDQUOT: Trouble.FULL,
+    errno.EAGAIN: Trouble.LOCKED,
+}
+
+
+class StoreError(CometError):
+    """A call on a file of the store failed; `kind` says how."""
+
+    def __init__(self, kind: Trouble, call: str, path: str, detail: str = "") -> None:
+        said = f" ({detail})" if detail else ""
+        super().__init__(f"{call} of {path!r}: it {kind.value}{said}")
+        self.kind = kind
+
+
+class StoreRefused(CometError):
+    """The directory is not opened; not a byte of it was changed."""
 
 
 class File(Protocol):
@@ -113,11 +152,13 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _mapped(name: str, path: str, work: Callable[[], T]) -> T:
+def _mapped(call: str, path: str, work: Callable[[], T]) -> T:
+    """Does one call of the system; its failure is told in the words of the house."""
     try:
         return work()
     except OSError as error:
-        raise StoreError.of(error, name, path) from error
+        kind = _KINDS.get(error.errno or 0, Trouble.BROKEN)
+        raise StoreError(kind, call, path, error.strerror or str(error)) from error
 
 
 class LocalFile:
@@ -141,7 +182,7 @@ class LocalFile:
         except OSError as error:
             # Where the file system knows no such reading it never will; anything else (EIO, say)
             # comes again, and with its name, where the thread reads.
-            self._waits = error.errno != EAGAIN
+            self._waits = error.errno != errno.EAGAIN
             return None
         return bytes(found) if count == size else None
 
@@ -152,7 +193,7 @@ class LocalFile:
         try:
             return os.lseek(self._handle, offset, os.SEEK_DATA)
         except OSError as error:
-            return None if error.errno == ENXIO else offset  # holes unknown: all may be data
+            return None if error.errno == errno.ENXIO else offset  # holes unknown: all may be data
 
     def allocate(self, size: int) -> None:
         if hasattr(os, "posix_fallocate"):

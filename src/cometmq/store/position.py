@@ -10,8 +10,8 @@ import zlib
 from contextlib import closing
 from dataclasses import dataclass
 
-from cometmq.store.births import LOG, NURSERY, path_of, write_file
 from cometmq.store.disk import Disk, read_file, write_all
+from cometmq.store.files import LOG, NURSERY, path_of, write_file
 
 POSITION = f"{NURSERY}/position"
 CHECKPOINT = "checkpoint"
@@ -102,13 +102,11 @@ def record_before(disk: Disk, log_file_size: int, mark: Mark) -> bytes:
         return file.pread(mark.size, inside)
 
 
-def create(disk: Disk) -> None:
+def create_position(disk: Disk) -> None:
     """Makes both files of an empty store: the checkpoint first, since a position file without one
     is taken for a directory that somebody else has changed."""
     write_checkpoint(disk, Mark())
-    slots = [bytes(SLOT_SIZE), bytes(SLOT_SIZE)]
-    slots[FIRST.number % 2] = FIRST.pack().ljust(SLOT_SIZE, b"\0")
-    write_file(disk, POSITION, b"".join(slots))
+    write_file(disk, POSITION, bytes(SLOT_SIZE) + FIRST.pack().ljust(SLOT_SIZE, b"\0"))
 
 
 def read_slots(disk: Disk) -> list[Position] | None:

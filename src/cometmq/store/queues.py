@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from cometmq.kernel import entries
 from cometmq.runtime.signal import Signal
-from cometmq.store.births import QUEUES, make_file, make_folders, path_of
 from cometmq.store.disk import Disk, File, write_all
+from cometmq.store.files import QUEUES, make_file, make_folder, path_of
 
 FILLER = entries.pack(0, 0x7FFFFFFF, 0)
 """Stands where a number has no record: before the first one kept, and for a damaged record."""
@@ -77,6 +77,7 @@ class QueueFiles:
         self._disk = disk
         self.file_size = file_size
         self._known: set[str] = set()
+        """Folders that are there for certain."""
 
     def end_of_file(self, number: int) -> int:
         """The byte at which the file with this entry ends."""
@@ -91,13 +92,19 @@ class QueueFiles:
             part, data = data[: self.file_size - inside], data[self.file_size - inside :]
             path = path_of(folder, at - inside)
             if not inside and self._disk.size(path) is None:
-                make_folders(self._disk, folder, self._known)
+                self._make_folders(folder.rpartition("/")[0], folder)
                 self._make(path, part)
             else:
                 with closing(self._disk.open(path)) as file:
                     write_all(file, part, inside)
                     file.sync()
             at += len(part)
+
+    def _make_folders(self, *folders: str) -> None:
+        for folder in folders:
+            if folder not in self._known:
+                make_folder(self._disk, folder)
+                self._known.add(folder)
 
     def _make(self, path: str, data: bytes) -> None:
         def fill(file: File) -> None:

@@ -1,6 +1,5 @@
 """Reading: by queue offset and tag hash, and by position; at once if hot, else in a thread."""
 
-import asyncio
 import enum
 import struct
 from collections import OrderedDict
@@ -11,14 +10,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 from cometmq.kernel import entries, records
 from cometmq.runtime.signal import Signal
-from cometmq.store.births import path_of
-from cometmq.store.disk import File, close_quietly
-from cometmq.store.errors import StoreError, Trouble, logger
-from cometmq.store.jobs import Jobs
+from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger
+from cometmq.store.files import path_of
 from cometmq.store.log import Log
+from cometmq.store.progress import Jobs, Watermark
 from cometmq.store.queues import Queue, is_filler
 from cometmq.store.recovery import Recovered, sound_record
-from cometmq.store.watermark import Watermark
 
 T = TypeVar("T")
 
@@ -63,8 +60,6 @@ class Cold(Generic[T]):
 
     def watch(self, tell: Callable[[object], None]) -> Callable[[], None]:
         """Calls `tell` when the read is done."""
-        if self.done:
-            return asyncio.get_running_loop().call_soon(tell, None).cancel
         return self._signal.watch(tell)
 
     def end(self, found: T | None, error: StoreError | None) -> None:
@@ -102,6 +97,7 @@ class Reader:
     def __init__(self, found: Recovered, log: Log, visible: Watermark, jobs: Jobs) -> None:
         self._disk = found.disk
         self._settings = found.settings
+        self._queues = found.queues
         self._files = found.files
         self._log = log
         self._visible = visible
@@ -110,9 +106,19 @@ class Reader:
         """Files that threads have opened, in the order of their last use."""
 
     def read(
-        self, queue: Queue, offset: int, most: int, hashes: frozenset[int] | None, most_bytes: int
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        most: int = 32,
+        hashes: frozenset[int] | None = None,
+        most_bytes: int = 128 << 20,
     ) -> Found | Cold[Found]:
-        """Messages of a queue from `offset` on; `hashes` are those of the tags wanted."""
+        """Visible messages of a queue from `offset` on, those with one of these tag hashes."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return Found(Status.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         low, high = queue.min_offset, queue.max_offset
         if low <= offset < high:
             ends = low, high, *self._tail(queue, offset, most)
@@ -127,7 +133,7 @@ class Reader:
         return Found(Status.OFFSET_OVERFLOW_BADLY, high, low, high)
 
     def message_at(self, position: int) -> bytes | Cold[bytes | None] | None:
-        """The record that begins exactly there, sound and whole; None where none does."""
+        """The visible record that begins exactly there; None where none does."""
         starts = self._log.starts
         if not starts or position < starts[0]:
             return None

@@ -3,9 +3,8 @@
 from contextlib import closing
 
 from cometmq.kernel import entries
-from cometmq.store import births
-from cometmq.store.disk import Disk, File, write_all
-from cometmq.store.errors import logger
+from cometmq.store.disk import Disk, File, logger, write_all
+from cometmq.store.files import path_of, remove_file
 from cometmq.store.queues import FILLER, Queue, QueueFiles, is_filler
 
 SMALLEST_RECORD = 91
@@ -45,14 +44,13 @@ class Rebuilding:
         queue = Queue(topic, queue_id)
         while starts and not self._find_end(queue, starts[-1]):
             # The file would hold nothing: its entries come again from the log.
-            self._disk.remove(births.path_of(queue.folder, starts.pop()))
-            births.keep_names(self._disk, queue.folder)
+            remove_file(self._disk, path_of(queue.folder, starts.pop()))
         if starts:
             self._find_begin(queue, starts[0])
             self.queues[topic, queue_id] = queue
 
     def _find_end(self, queue: Queue, start: int) -> bool:
-        with closing(self._disk.open(births.path_of(queue.folder, start))) as file:
+        with closing(self._disk.open(path_of(queue.folder, start))) as file:
             count = self._count(file)
             if not count:
                 return False
@@ -67,7 +65,7 @@ class Rebuilding:
         return True
 
     def _find_begin(self, queue: Queue, start: int) -> None:
-        with closing(self._disk.open(births.path_of(queue.folder, start))) as file:
+        with closing(self._disk.open(path_of(queue.folder, start))) as file:
             fillers = self._files.search(file, 0, is_filler)
             queue.min_offset = min(start // entries.SIZE + fillers, queue.max_offset)
             if queue.min_offset == 0:

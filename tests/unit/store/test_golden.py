@@ -12,7 +12,6 @@ import pytest
 from cometmq.kernel import records
 from cometmq.store import LocalDisk, Store, StoreRefused, StoreSettings
 from cometmq.store import position as positions
-from cometmq.store.births import make_folders
 from cometmq.store.queues import QueueFiles
 from cometmq.store.rebuilding import Rebuilding
 from tests.unit.store.worlds import opened, read_all
@@ -82,8 +81,8 @@ def test_queues_rebuilt_from_the_log_alone_are_those_of_the_original(
 
 async def _rebuild(root: Path, manifest: dict[str, Any]) -> None:
     disk = LocalDisk(root)
-    make_folders(disk, "comet", set())
-    positions.create(disk)
+    disk.make_folder("comet")
+    positions.create_position(disk)
     records_there = manifest["openedByTheOriginal"]["commitLog"]["records"]
     end = records_there[-1]["physicalOffset"] + records_there[-1]["size"]
     size = settings_of(manifest).mapped_file_size_commit_log

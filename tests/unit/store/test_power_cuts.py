@@ -18,6 +18,7 @@ from tests.unit.store.worlds import (
     SMALL_ASYNC,
     ForgetfulDisk,
     opened,
+    queues_of,
     read_all,
     send,
 )
@@ -48,7 +49,8 @@ class Sends:
     def __init__(self, promises: Promises, store: Store) -> None:
         self._promises = promises
         self._waiting: list[tuple[int, bytes]] = []
-        store.synced.watch(self)
+        store.synced.moves.watch(self.passed)
+        store.synced.faults.watch(self.broken)
 
     def add(self, end: int, body: bytes) -> None:
         self._waiting.append((end, body))
@@ -104,7 +106,7 @@ async def live(
 async def check(store: Store, all_: Promises) -> None:
     there: list[bytes] = []
     for topic in "abc":
-        for queue in store.queues_of(topic):
+        for queue in queues_of(store, topic):
             found = [records.decode(data, 0, True) for data in await read_all(store, queue)]
             assert [one.queue_offset for one in found] == list(range(len(found)))
             assert len(found) == queue.max_offset == queue.tail.next

@@ -23,20 +23,6 @@ from tests.unit.store.worlds import (
 )
 
 
-class Heard:
-    """A watcher that remembers."""
-
-    def __init__(self) -> None:
-        self.positions: list[int] = []
-        self.faults: list[Fault] = []
-
-    def passed(self, position: int) -> None:
-        self.positions.append(position)
-
-    def broken(self, fault: Fault) -> None:
-        self.faults.append(fault)
-
-
 def run(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
     """Runs a coroutine as a test."""
 
@@ -119,15 +105,15 @@ async def test_under_sync_flush_nothing_is_visible_before_it_is_synced() -> None
     store = await opened(disk)
     await reaches(store, stage(store, "a", 0, b"one").end)
     disk.fail = lambda name, path: Trouble.BROKEN if name == "sync" else None
-    heard = Heard()
-    store.synced.watch(heard)
+    faults: list[Fault] = []
+    store.synced.faults.watch(faults.append)
     last = stage(store, "a", 0, b"two")
     await reaches(store, last.end, mark="written")
     for _ in range(20):
         await asyncio.sleep(0)
     assert store.queue("a", 0).max_offset == 1
     assert store.visible.position == store.synced.position == last.position
-    assert [(fault.beyond, fault.stored) for fault in heard.faults] == [(last.position, True)]
+    assert [(fault.beyond, fault.stored) for fault in faults] == [(last.position, True)]
     assert store.read_only is not None
     assert "could not be synced" in store.read_only
     assert store.stage(send("a", b"x"), store.queue("a", 0), HOST, b"") is Cause.READ_ONLY
@@ -145,13 +131,13 @@ async def test_after_a_failed_write_its_turn_was_never_there() -> None:
     store = await opened(disk)
     first = stage(store, "a", 0, b"one")
     await reaches(store, first.end)
-    heard = Heard()
-    store.synced.watch(heard)
+    faults: list[Fault] = []
+    store.synced.faults.watch(faults.append)
     disk.fail = lambda name, path: Trouble.FULL if name == "pwrite" else None
     stage(store, "a", 0, b"two")
     stage(store, "b", 0, b"three")
     await asyncio.sleep(0)
-    assert [(fault.beyond, fault.stored) for fault in heard.faults] == [(first.end, False)]
+    assert [(fault.beyond, fault.stored) for fault in faults] == [(first.end, False)]
     assert store.queue("a", 0).tail.next == 1
     assert store.queue("b", 0).tail.next == 0
     assert store.read_only is not None
@@ -172,8 +158,6 @@ async def test_without_a_next_file_sends_wait_and_are_then_refused_but_the_store
     while len(disk.list("commitlog")) < 2:
         await asyncio.sleep(0)
     disk.fail = lambda name, path: Trouble.FULL if name == "create" else None
-    heard = Heard()
-    store.written.watch(heard)
     for _ in range(3):
         cause = store.stage(send("a", b"x" * 12000), store.queue("a", 0), HOST, b"")
         await asyncio.sleep(0.02)
@@ -193,7 +177,7 @@ async def test_a_slow_sync_makes_the_store_busy() -> None:
     store = await opened(ForgetfulDisk(), settings)
     queue = store.queue("a", 0)
     causes = [store.stage(send("a", b"x" * 3000), queue, HOST, b"") for _ in range(2)]
-    store._log.end_turn()
+    store._end_turn()
     causes.append(store.stage(send("a", b"x"), queue, HOST, b""))
     assert causes == [None, None, Cause.BUSY]
 

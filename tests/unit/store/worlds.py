@@ -246,6 +246,11 @@ async def read_all(store: Store, queue: Queue) -> list[bytes]:
         offset = answer.next_offset
 
 
+def queues_of(store: Store, topic: str) -> list[Queue]:
+    """The queues of a topic, by their number."""
+    return [queue for number in range(8) if (queue := store.find_queue(topic, number))]
+
+
 async def opened(
     disk: Disk, settings: StoreSettings = SMALL, chance: random.Random | None = None
 ) -> Store:

@@ -1,0 +1,82 @@
+"""Progress: how far into the log something has come, and the jobs in threads on its way."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cometmq.runtime.signal import Signal
+from cometmq.runtime.threads import Threads
+from cometmq.store.disk import StoreError, Trouble
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A watermark will not pass `beyond` with what was staged so far.
+
+    `stored`: the records are in the log and may have been promised to somebody (a failed sync);
+    if not, they are gone and their senders can be told so.
+    """
+
+    beyond: int
+    stored: bool
+    why: str
+
+
+class Watermark:
+    """A position of the log that only grows: everything before it has come so far."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.moves: Signal[int] = Signal()
+        self.faults: Signal[Fault] = Signal()
+        """What lies beyond a fault at this moment will not come."""
+
+    def advance(self, position: int) -> None:
+        """Moves on, and tells so; a position that is not ahead changes nothing."""
+        if position > self.position:
+            self.position = position
+            self.moves.fire(position)
+
+
+class Jobs:
+    """Blocking work in threads: one of two functions is called on the loop when it is over."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._running = 0
+        self._idle: Signal[None] = Signal()
+
+    def run(
+        self,
+        lane: str,
+        work: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[StoreError], None],
+    ) -> None:
+        """Does `work` in the thread of its lane."""
+
+        def ended(future: "asyncio.Future[T]") -> None:
+            self._running -= 1
+            try:
+                result = future.result()
+            except StoreError as error:
+                failed(error)
+            except BaseException as bug:  # it must not leave anybody waiting, nor be hidden
+                failed(StoreError(Trouble.BROKEN, "a job", "the store", repr(bug)))
+                raise
+            else:
+                done(result)
+            finally:
+                if not self._running:
+                    self._idle.fire(None)
+
+        self._running += 1
+        self._threads.run(lane, work).add_done_callback(ended)
+
+    async def idle(self) -> None:
+        """Returns when no job is running, at once if none is."""
+        while self._running:
+            await self._idle.next()
