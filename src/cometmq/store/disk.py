@@ -16,6 +16,8 @@ from typing import Protocol, TypeVar
 
 from cometmq.runtime.errors import CometError
 
+BLOCK = 1 << 18
+
 T = TypeVar("T")
 Data = bytes | bytearray | memoryview
 
@@ -141,6 +143,18 @@ def read_file(disk: Disk, path: str) -> bytes | None:
         return None
     with closing(disk.open(path)) as file:
         return file.pread(size, 0)
+
+
+def find_data(file: File, start: int, end: int) -> list[tuple[int, bytes]]:
+    """(place, content) of the blocks between two places of a file that are not zeros."""
+    found = []
+    at = file.next_data(start)
+    while at is not None and at < end:
+        block = file.pread(min(BLOCK, end - at), at)
+        if block.count(0) != len(block):
+            found.append((at, block))
+        at = file.next_data(at + len(block)) if block else None
+    return found
 
 
 _locked: set[tuple[int, int]] = set()

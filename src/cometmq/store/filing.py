@@ -13,9 +13,9 @@ from itertools import islice
 
 from cometmq.kernel import entries
 from cometmq.runtime.timer import Timer
+from cometmq.store.directory import Mark
 from cometmq.store.disk import StoreError, logger
 from cometmq.store.log import Log, Turn
-from cometmq.store.position import Mark
 from cometmq.store.progress import Fault, Jobs, Watermark
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from cometmq.kernel import headers, records
 from cometmq.runtime.timer import Timer
+from cometmq.store.directory import Mark
 from cometmq.store.disk import File, StoreError, close_quietly, logger, write_all
 from cometmq.store.files import LOG, make_file, path_of
-from cometmq.store.position import Mark
 from cometmq.store.progress import Fault, Jobs, Watermark
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered

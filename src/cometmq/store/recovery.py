@@ -9,14 +9,20 @@ end are written and synced once more, and behind all ends there are zeros.
 import struct
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
 
 from cometmq.kernel import records
-from cometmq.store.disk import Disk, File, logger, write_all
+from cometmq.store.directory import (
+    FIRST,
+    Directory,
+    Mark,
+    Position,
+    PositionFile,
+    lock_directory,
+    prepare,
+)
+from cometmq.store.disk import Disk, File, find_data, logger, write_all
 from cometmq.store.files import LOG, NURSERY, make_file, path_of
-from cometmq.store.position import FIRST, Mark, Position, PositionFile
-from cometmq.store.queues import QueueFiles
-from cometmq.store.rebuilding import Rebuilding, Walked, find_data
+from cometmq.store.queues import QueueFiles, Rebuilding, Walked
 from cometmq.store.settings import StoreSettings
 
 CHUNK = 1 << 20
@@ -26,22 +32,6 @@ GUESS = 4096
 _HEAD = struct.Struct(">iI20xq")  # size, magic, recorded position
 _MAGICS = (0xDAA320A7, 0xDAA320AB)
 _MAGIC_START = b"\xda\xa3\x20"
-
-
-@dataclass
-class Directory:
-    """A directory that may be opened."""
-
-    starts: list[int]
-    """Where the files of the log begin."""
-    queues: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    """Where the files of each queue begin, in bytes of the queue."""
-    position: Position | None = None
-    """The slot to go on from; None in an empty directory."""
-    is_newest: bool = True
-    """That slot is the last one that was written."""
-    synced: int = 0
-    """The highest position recorded as synced."""
 
 
 def written_again_from(position: Position) -> int:
@@ -84,15 +74,27 @@ def sound_record(read: Callable[[int, int], bytes], position: int, end: int) -> 
     return data if records.walk(data, 0, position, end)[0] else None
 
 
+def recover(disk: Disk, settings: StoreSettings) -> "Recovered":
+    """Locks a directory and opens it; StoreRefused if it must not be opened. Blocking."""
+    lock = lock_directory(disk, settings)
+    try:
+        return Recovered(disk, settings, lock, prepare(disk, settings, lock))
+    except BaseException:
+        lock.close()
+        raise
+
+
 class Recovered:
     """What a store begins with: all that a directory holds, made true again. Blocking."""
 
     _last: Walked | None = None
     """The last sound record that was walked."""
 
-    def __init__(self, disk: Disk, settings: StoreSettings, found: Directory) -> None:
+    def __init__(self, disk: Disk, settings: StoreSettings, lock: File, found: Directory) -> None:
         self.disk = disk
         self.settings = settings
+        self.lock = lock
+        """Whoever closes it gives the directory back."""
         self.starts = found.starts
         self.files = files = QueueFiles(disk, settings.mapped_file_size_consume_queue)
         self._size = settings.mapped_file_size_commit_log
@@ -102,7 +104,7 @@ class Recovered:
                 disk.remove(f"{NURSERY}/{name}")
         position = found.position or FIRST
         start = written_again_from(position)
-        rebuilding = Rebuilding(disk, files, start)
+        rebuilding = Rebuilding(files, start)
         self.queues = rebuilding.queues
         for (topic, queue_id), starts in found.queues.items():
             rebuilding.open(topic, queue_id, starts)

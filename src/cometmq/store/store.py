@@ -4,20 +4,20 @@ import asyncio
 import enum
 from collections import deque
 from collections.abc import Sequence
+from contextlib import closing
 
 from cometmq.kernel import Malformed, headers, records
 from cometmq.runtime.clock import Clock
 from cometmq.runtime.threads import Threads
 from cometmq.runtime.timer import Timer
-from cometmq.store.directory import leave, take
-from cometmq.store.disk import Disk, File, StoreError, logger
+from cometmq.store.directory import Mark, leave
+from cometmq.store.disk import Disk, StoreError, logger
 from cometmq.store.filing import Filer
 from cometmq.store.log import Log, Turn
-from cometmq.store.position import Mark
 from cometmq.store.progress import Fault, Jobs
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Reader
-from cometmq.store.recovery import Recovered
+from cometmq.store.recovery import Recovered, recover
 from cometmq.store.settings import StoreSettings
 
 LONGEST_PROPERTIES = 32767
@@ -39,16 +39,12 @@ class Cause(enum.Enum):
 class Store:
     """Messages of all queues of one broker, in a directory of the original's format."""
 
-    def __init__(
-        self, lock: File, found: Recovered, threads: Threads, clock: Clock, store_host: bytes
-    ) -> None:
+    def __init__(self, found: Recovered, threads: Threads, clock: Clock) -> None:
         """Use `Store.open`."""
         self.settings = found.settings
-        self.store_host = store_host
+        self.store_host = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
         """Address and port of the broker, as records carry it; may be set until the first send."""
-        self._lock = lock
-        self._disk = found.disk
-        self._threads = threads
+        self._found = found
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._queues = found.queues
@@ -75,17 +71,16 @@ class Store:
         disk: Disk,
         threads: Threads,
         clock: Clock,
-        store_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f",
     ) -> "Store":
         """Opens a directory, recovering what has to be; StoreRefused if it must not be opened."""
-        lock, found = await threads.run("files", lambda: take(disk, settings))
+        found = await threads.run("files", lambda: recover(disk, settings))
         if not settings.is_sync:
             logger.warning(
                 "flushDiskType=ASYNC_FLUSH: a power cut loses what was answered in the last %d ms, "
                 "and while the syncs before and for it ran",
                 settings.flush_interval_commit_log,
             )
-        return cls(lock, found, threads, clock, store_host)
+        return cls(found, threads, clock)
 
     @property
     def read_only(self) -> str | None:
@@ -285,13 +280,10 @@ class Store:
         self._log.read_only = self.read_only or "it is closed"
         await self._jobs.idle()
         self._patience.stop()
-        unused = self._log.unused() if is_clean else None
         for part in (self._filer, self._log, self._reader):
             part.close()
-        try:
-            await self._threads.run("files", lambda: leave(self._disk, self._lock, unused))
-        except StoreError as error:
-            logger.error("the store was not closed cleanly: %s", error)
+        self._jobs.run("files", lambda: self._leave(is_clean), lambda _: None, self._not_left)
+        await self._jobs.idle()
 
     async def _settle(self) -> bool:
         """Works until written, synced and filed are one; whether they are."""
@@ -306,3 +298,11 @@ class Store:
             else:  # no job is running that would make the file they wait for
                 self._give_up()
         return False
+
+    def _leave(self, is_clean: bool) -> None:
+        with closing(self._found.lock):
+            if is_clean:
+                leave(self._found.disk, self._log.unused())
+
+    def _not_left(self, error: StoreError) -> None:
+        logger.error("the store was not closed cleanly: %s", error)

@@ -11,9 +11,8 @@ import pytest
 
 from cometmq.kernel import records
 from cometmq.store import LocalDisk, Store, StoreRefused, StoreSettings
-from cometmq.store import position as positions
-from cometmq.store.queues import QueueFiles
-from cometmq.store.rebuilding import Rebuilding
+from cometmq.store import directory as positions
+from cometmq.store.queues import QueueFiles, Rebuilding
 from tests.unit.store.worlds import opened, read_all
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
@@ -60,7 +59,7 @@ def test_queues_end_where_the_original_says(golden: tuple[Path, dict[str, Any]])
     root, manifest = golden
     disk = LocalDisk(root)
     files = QueueFiles(disk, settings_of(manifest).mapped_file_size_consume_queue)
-    rebuilding = Rebuilding(disk, files, AT_THE_END)
+    rebuilding = Rebuilding(files, AT_THE_END)
     before = digest(root)
     for topic, queues in manifest["openedByTheOriginal"]["queues"].items():
         for queue_id, said in queues.items():

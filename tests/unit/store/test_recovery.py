@@ -11,7 +11,7 @@ import pytest
 from cometmq.kernel import records
 from cometmq.runtime import Clock, LocalThreads
 from cometmq.store import LocalDisk, MemoryDisk, Store, StoreRefused, StoreSettings
-from cometmq.store.position import Mark, PositionFile, read_slots
+from cometmq.store.directory import Mark, PositionFile, read_slots
 from tests.unit.store.test_golden import digest
 from tests.unit.store.worlds import (
     SMALL,
