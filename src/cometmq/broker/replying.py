@@ -39,7 +39,7 @@ class _Queue:
         self._waiting: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
         watermark.moves.watch(self.passed)
-        watermark.faults.watch(self._broken)
+        watermark.faults.watch(self.broken)
 
     def add(self, waiting: _Waiting) -> None:
         """Waits; the watermark has not passed its end yet."""
@@ -65,7 +65,7 @@ class _Queue:
         while self._waiting and self._waiting[0].end <= position:
             self._owner.answer(self._waiting.popleft(), ResponseCode.SUCCESS)
 
-    def _broken(self, fault: Fault) -> None:
+    def broken(self, fault: Fault) -> None:
         """The watermark will not move any further."""
         self.passed(fault.beyond)
         while self._waiting:
