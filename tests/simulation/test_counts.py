@@ -95,7 +95,7 @@ def test_a_held_pull_is_answered_in_the_turn_in_which_visible_passes_its_offset(
             pull = PullMessage("g", "orders", 0, 0, 32, flags, 0, 15_000, "*", 0)
             held = asyncio.create_task(node.ask(pull))
             await asyncio.sleep(1)
-            node.broker.store.visible.moves.watch(turns.passed)
+            node.broker.store.visible.watch(turns.passed)
             async with node.producer() as producer:
                 await producer.send(Message("orders", body))
             answer = await held

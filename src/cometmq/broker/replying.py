@@ -38,7 +38,7 @@ class _Queue:
         self._owner = owner
         self._waiting: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        watermark.moves.watch(self.passed)
+        watermark.watch(self.passed)
         watermark.faults.watch(self.broken)
 
     def add(self, waiting: _Waiting) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Protocol, TypeVar
 
-from cometmq.runtime.errors import CometError
+from cometmq.runtime import CometError
 
 BLOCK = 1 << 18
 

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 
 from cometmq.kernel import entries
-from cometmq.runtime.timer import Timer
+from cometmq.runtime import Timer
 from cometmq.store.directory import Mark
 from cometmq.store.disk import StoreError, logger
 from cometmq.store.log import Log, Turn
@@ -36,9 +36,7 @@ class Filer:
     queues in rounds: by time, or by what a start would have to read."""
 
     def __init__(self, found: Recovered, log: Log, jobs: Jobs) -> None:
-        self._settings = found.settings
-        self._files = found.files
-        self._position = found.position
+        self._found = found
         self._log = log
         self._jobs = jobs
         self._promised = log.synced if found.settings.is_sync else log.written
@@ -52,13 +50,13 @@ class Filer:
         self._is_filing = False
         self._has_failed = False
         self._stopped = False
-        log.synced.moves.watch(lambda _: self._synced())
+        log.synced.watch(lambda _: self._show())
         log.synced.faults.watch(self._fault)
 
     @property
     def unfiled(self) -> int:
         """How many bytes of the log a start would have to read."""
-        return self._log.mark.end - self._position.last.mark.end
+        return self._log.mark.end - self._found.position.last.mark.end
 
     # Showing
 
@@ -75,14 +73,13 @@ class Filer:
         if births:
             turn.has_births = True
             self._write(births, lambda: self._born(turn))
-        self._want()
-        self._publish()
+        self._show()
 
     def _born(self, turn: Turn) -> None:
         turn.has_births = False
-        self._publish()
+        self._show()
 
-    def _publish(self) -> None:
+    def _show(self) -> None:
         """Shows what may be shown: promised, and each new queue's first file is there."""
         turns, limit = self._hidden, self._promised.position
         while (
@@ -93,9 +90,6 @@ class Filer:
             for queue, end in turn.added:
                 queue.publish(end)
         self.visible.advance(self._shown.end)
-
-    def _synced(self) -> None:
-        self._publish()
         self._want()
 
     def _fault(self, fault: Fault) -> None:
@@ -117,11 +111,11 @@ class Filer:
 
     def _want(self) -> None:
         """Sees to it that a round begins in time."""
-        if self.unfiled >= self._settings.unindexed_limit // 2:
+        if self.unfiled >= self._found.settings.unindexed_limit // 2:
             self._log.sync()
             self.begin()
         if self.unfiled and not (self._is_filing or self._has_failed or self._stopped):
-            self._timer.start(self._settings.flush_interval_consume_queue / 1000)
+            self._timer.start(self._found.settings.flush_interval_consume_queue / 1000)
 
     def _due(self) -> None:
         self.begin()
@@ -131,7 +125,7 @@ class Filer:
         """Starts a round over everything that is synced and visible now."""
         goal = min(self._log.synced_mark, self._shown, key=lambda mark: mark.end)
         is_over = self._is_filing or self._has_failed
-        if not is_over and goal.end > self._position.last.mark.end:
+        if not is_over and goal.end > self._found.position.last.mark.end:
             self._is_filing = True
             self._next_slice(goal)
 
@@ -142,7 +136,7 @@ class Filer:
         if pieces:
             self._write(pieces, lambda: self._sliced(goal, pieces))
         else:
-            work = partial(self._position.advance, goal, self._log.synced.position)
+            work = partial(self._found.position.advance, goal, self._log.synced.position)
             self._jobs.run("files", work, self._ended, self._fail)
 
     def _sliced(self, goal: Mark, pieces: list[Piece]) -> None:
@@ -160,7 +154,7 @@ class Filer:
     def _write(self, pieces: list[Piece], done: Callable[[], None]) -> None:
         def work() -> None:
             for queue, first, data in pieces:
-                self._files.write(queue.folder, first, data)
+                self._found.files.write(queue.folder, first, data)
 
         self._jobs.run("files", work, lambda _: done(), self._fail)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cometmq.kernel import headers, records
-from cometmq.runtime.timer import Timer
+from cometmq.runtime import Timer
 from cometmq.store.directory import Mark
 from cometmq.store.disk import File, StoreError, close_quietly, logger, write_all
 from cometmq.store.files import LOG, make_file, path_of

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cometmq.runtime.signal import Signal
-from cometmq.runtime.threads import Threads
+from cometmq.runtime import Signal, Threads
 from cometmq.store.disk import StoreError, Trouble
 
 T = TypeVar("T")
@@ -25,12 +24,13 @@ class Fault:
     why: str
 
 
-class Watermark:
-    """A position of the log that only grows: everything before it has come so far."""
+class Watermark(Signal[int]):
+    """A position of the log that only grows: everything before it has come so far. Fires with
+    each move."""
 
     def __init__(self, position: int) -> None:
+        super().__init__()
         self.position = position
-        self.moves: Signal[int] = Signal()
         self.faults: Signal[Fault] = Signal()
         """What lies beyond a fault at this moment will not come."""
 
@@ -38,7 +38,7 @@ class Watermark:
         """Moves on, and tells so; a position that is not ahead changes nothing."""
         if position > self.position:
             self.position = position
-            self.moves.fire(position)
+            self.fire(position)
 
 
 class Jobs:

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from cometmq.kernel import entries
-from cometmq.runtime.signal import Signal
+from cometmq.runtime import Signal
 from cometmq.store.disk import Disk, File, find_data, logger, write_all
 from cometmq.store.files import QUEUES, make_file, make_folder, path_of, remove_file
 
@@ -90,8 +90,9 @@ class QueueFiles:
         """Folders that are there for certain."""
 
     def end_of_file(self, number: int) -> int:
-        """The byte at which the file with this entry ends."""
-        return (number * entries.SIZE // self.file_size + 1) * self.file_size
+        """The number behind the file with this entry."""
+        count = self.file_size // entries.SIZE
+        return (number // count + 1) * count
 
     def open(self, folder: str, start: int) -> "closing[File]":
         """The file that begins at this byte of its queue, for a block."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from cometmq.kernel import entries, records
-from cometmq.runtime.signal import Signal
+from cometmq.runtime import Signal
 from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger
 from cometmq.store.files import path_of
 from cometmq.store.log import Log
@@ -180,8 +180,7 @@ class Reader:
         end: where those lie that are in the file (path, place, size), and those behind."""
         files, tail = self._found.files, queue.tail
         limit = max(1, most, self._settings.max_filter_message_size // entries.SIZE)
-        file_end = files.end_of_file(offset) // entries.SIZE
-        end = min(offset + limit, queue.max_offset, file_end)
+        end = min(offset + limit, queue.max_offset, files.end_of_file(offset))
         # The tail is copied here, on the loop: what leaves it later is in the file by then.
         start, stop = (max(one - tail.first, 0) * entries.SIZE for one in (offset, end))
         behind = bytes(tail.data[start:stop])

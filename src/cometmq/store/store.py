@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from cometmq.kernel import Malformed, headers, records
-from cometmq.runtime.clock import Clock
-from cometmq.runtime.threads import Threads
-from cometmq.runtime.timer import Timer
+from cometmq.runtime import Clock, Threads, Timer
 from cometmq.store.directory import Mark, leave
 from cometmq.store.disk import Disk, StoreError, logger
 from cometmq.store.filing import Filer

@@ -49,7 +49,7 @@ class Sends:
     def __init__(self, promises: Promises, store: Store) -> None:
         self._promises = promises
         self._waiting: list[tuple[int, bytes]] = []
-        store.synced.moves.watch(self.passed)
+        store.synced.watch(self.passed)
         store.synced.faults.watch(self.broken)
 
     def add(self, end: int, body: bytes) -> None:
