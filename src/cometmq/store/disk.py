@@ -25,25 +25,17 @@ logger = logging.getLogger("cometmq.store")
 
 
 class Trouble(enum.Enum):
-    """What kind of failure the disk reported."""
+    """What kind of failure the disk reported, and the system's numbers for it."""
 
-    MISSING = "is not there"
-    DENIED = "may not be used by this user"
-    FULL = "has no space left"
-    LOCKED = "is used by another process"
-    BROKEN = "cannot be read or written"
+    MISSING = ("is not there", errno.ENOENT, errno.ENOTDIR)
+    DENIED = ("may not be used by this user", errno.EACCES, errno.EPERM, errno.EROFS)
+    FULL = ("has no space left", errno.ENOSPC, errno.EDQUOT)
+    LOCKED = ("is used by another process", errno.EAGAIN)
+    BROKEN = ("cannot be read or written",)
 
-
-_KINDS = {
-    errno.ENOENT: Trouble.MISSING,
-    errno.ENOTDIR: Trouble.MISSING,
-    errno.EACCES: Trouble.DENIED,
-    errno.EPERM: Trouble.DENIED,
-    errno.EROFS: Trouble.DENIED,
-    errno.ENOSPC: Trouble.FULL,
-    errno.EDQUOT: Trouble.FULL,
-    errno.EAGAIN: Trouble.LOCKED,
-}
+    def __init__(self, sentence: str, *numbers: int) -> None:
+        self.sentence = sentence
+        self.numbers = numbers
 
 
 class StoreError(CometError):
@@ -51,7 +43,7 @@ class StoreError(CometError):
 
     def __init__(self, kind: Trouble, call: str, path: str, detail: str = "") -> None:
         said = f" ({detail})" if detail else ""
-        super().__init__(f"{call} of {path!r}: it {kind.value}{said}")
+        super().__init__(f"{call} of {path!r}: it {kind.sentence}{said}")
         self.kind = kind
 
 
@@ -171,7 +163,8 @@ def _mapped(call: str, path: str, work: Callable[[], T]) -> T:
     try:
         return work()
     except OSError as error:
-        kind = _KINDS.get(error.errno or 0, Trouble.BROKEN)
+        kinds = (kind for kind in Trouble if error.errno in kind.numbers)
+        kind = next(kinds, Trouble.BROKEN)
         raise StoreError(kind, call, path, error.strerror or str(error)) from error
 
 

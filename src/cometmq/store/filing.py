@@ -124,8 +124,8 @@ class Filer:
     def begin(self) -> None:
         """Starts a round over everything that is synced and visible now."""
         goal = min(self._log.synced_mark, self._shown, key=lambda mark: mark.end)
-        is_over = self._is_filing or self._has_failed
-        if not is_over and goal.end > self._found.position.last.mark.end:
+        may_begin = not (self._is_filing or self._has_failed)
+        if may_begin and goal.end > self._found.position.last.mark.end:
             self._is_filing = True
             self._next_slice(goal)
 
@@ -159,7 +159,6 @@ class Filer:
         self._jobs.run("files", work, lambda _: done(), self._fail)
 
     def _fail(self, error: StoreError) -> None:
-        self._is_filing = False
         self._has_failed = True
         self._log.stop(f"the consume queues could not be written: {error}")
 

@@ -60,7 +60,7 @@ class Log:
         """Why the next file could not be made; None once it could."""
         self._making = False
         self.syncing_since: float | None = None
-        self._sync_failed = False
+        """When the sync was begun that is running, or has failed: no other one begins."""
         self._timer = Timer(self.sync)
         paths = [path_of(LOG, start) for start in found.starts]
         here = self.path_at(found.end)
@@ -121,10 +121,6 @@ class Log:
         self.trouble = f"it could not be made: {error}"
         logger.error("the next file of the commit log %s", self.trouble)
 
-    def unused(self) -> list[int]:
-        """The files that were made ahead and hold nothing."""
-        return [start for start in self.starts if start >= self.written.position]
-
     # Writing
 
     def has_files(self, turn: Turn) -> bool:
@@ -161,13 +157,13 @@ class Log:
         unsynced = self.written.position - self.synced.position
         if settings.is_sync or unsynced >= settings.max_unsynced_bytes // 2:
             self.sync()
-        elif not self._sync_failed:
+        else:
             self._timer.start(settings.flush_interval_commit_log / 1000)
 
     def sync(self) -> None:
         """Syncs now, unless a sync is running: then the next one follows it."""
         begun, start = self.mark, self.synced.position
-        if self.syncing_since is not None or self._sync_failed or begun.end <= start:
+        if self.syncing_since is not None or begun.end <= start:
             return
         places = range(self.start_of(start), begun.end, self.file_size)
         files = [self.files[self.path_at(place)] for place in places]
@@ -199,8 +195,6 @@ class Log:
     def sync_failed(self, error: StoreError) -> None:
         """After a failed sync nobody knows what the disk has, and the page cache may call it clean:
         nothing is tried again, and nothing that was promised is taken back."""
-        self.syncing_since = None
-        self._sync_failed = True
         why = f"the commit log could not be synced: {error}"
         self.stop(why)
         self.synced.faults.fire(Fault(self.synced.position, stored=True, why=why))

@@ -47,7 +47,7 @@ class Jobs:
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._running = 0
-        self._idle: Signal[None] = Signal()
+        self._ended: Signal[None] = Signal()
 
     def run(
         self,
@@ -60,23 +60,20 @@ class Jobs:
 
         def ended(future: "asyncio.Future[T]") -> None:
             self._running -= 1
-            try:
-                result = future.result()
-            except StoreError as error:
+            self._ended.fire(None)
+            error = future.exception()
+            if error is None:
+                done(future.result())
+            elif isinstance(error, StoreError):
                 failed(error)
-            except BaseException as bug:  # it must not leave anybody waiting, nor be hidden
-                failed(StoreError(Trouble.BROKEN, "a job", "the store", repr(bug)))
-                raise
-            else:
-                done(result)
-            finally:
-                if not self._running:
-                    self._idle.fire(None)
+            else:  # a bug of ours must not leave anybody waiting, nor be hidden
+                failed(StoreError(Trouble.BROKEN, "a job", "the store", repr(error)))
+                raise error
 
         self._running += 1
         self._threads.run(lane, work).add_done_callback(ended)
 
     async def idle(self) -> None:
         """Returns when no job is running, at once if none is."""
-        while self._running:
-            await self._idle.next()
+        while self._running:  # the one that ended may have been followed by others
+            await self._ended.next()

@@ -140,6 +140,8 @@ class Rebuilding:
         self._start = start
         """Entries of records from here on are written anew."""
         self.queues: dict[tuple[str, int], Queue] = {}
+        self.last: Walked | None = None
+        """The last record of the log."""
         self._held: dict[tuple[str, int], Walked] = {}
         """The last record of each queue, until the next one says whether its number is right."""
 
@@ -200,6 +202,7 @@ class Rebuilding:
 
     def note(self, walked: Walked) -> None:
         """A sound record from the start on, in the order of the log."""
+        self.last = walked
         position, _, topic, queue_id, number, _, _, sys_flag = walked
         if sys_flag & 4:  # prepared and rolled back messages are in no queue
             return

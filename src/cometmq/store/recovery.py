@@ -87,9 +87,6 @@ def recover(disk: Disk, settings: StoreSettings) -> "Recovered":
 class Recovered:
     """What a store begins with: all that a directory holds, made true again. Blocking."""
 
-    _last: Walked | None = None
-    """The last sound record that was walked."""
-
     def __init__(self, disk: Disk, settings: StoreSettings, lock: File, found: Directory) -> None:
         self.disk = disk
         self.settings = settings
@@ -112,8 +109,8 @@ class Recovered:
         self._mend()
         has_filed = rebuilding.file()
         self.mark = position.mark
-        if self._last is not None:
-            where, length, *_, store_ms, _ = self._last
+        if rebuilding.last is not None:
+            where, length, *_, store_ms, _ = rebuilding.last
             self.mark = Mark(where + length, where, length, store_ms)
         self.position = PositionFile(disk, self._size, position)
         is_other = (self.mark, self.end) != (position.mark, position.synced)
@@ -123,7 +120,7 @@ class Recovered:
     def _walk(self, position: int, note: Callable[[Walked], None]) -> int:
         """Tells `note` of every sound record from `position` on; where the log ends."""
         while (start := position - position % self._size) in self.starts:
-            with self._open(start) as file:
+            with closing(self.disk.open(path_of(LOG, start))) as file:
                 position, is_closed = self._walk_file(file, position, start, note)
                 if is_closed:
                     continue
@@ -133,9 +130,6 @@ class Recovered:
                 damaged, position = position, self._next_sound(file, position + 1, start)
             logger.error("damage in the log: %d bytes from %d on", position - damaged, damaged)
         return position
-
-    def _open(self, start: int) -> "closing[File]":
-        return closing(self.disk.open(path_of(LOG, start)))
 
     def _walk_file(
         self, file: File, position: int, start: int, note: Callable[[Walked], None]
@@ -151,7 +145,6 @@ class Recovered:
                 if where + length > self._synced and not is_whole(data, where - position, where):
                     return where, False
                 note(one)
-                self._last = one
             position += at
             if stop == records.BLANK:
                 return end, True
@@ -183,7 +176,7 @@ class Recovered:
         behind: dict[int, list[tuple[int, bytes]]] = {}
         for start in self.starts:
             if start + size > end:
-                with self._open(start) as file:
+                with closing(self.disk.open(path_of(LOG, start))) as file:
                     behind[start] = find_data(file, max(end - start, 0), size)
         self._keep_aside([(start + at, data) for start in behind for at, data in behind[start]])
         for start in self.starts:
@@ -191,7 +184,7 @@ class Recovered:
             cut = behind.get(start)
             if first >= last and not cut:
                 continue
-            with self._open(start) as file:
+            with closing(self.disk.open(path_of(LOG, start))) as file:
                 for at in range(first, last, CHUNK):
                     write_all(file, file.pread(min(CHUNK, last - at), at - start), at - start)
                 for at, data in cut or ():

@@ -43,6 +43,7 @@ class Store:
         self.store_host = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
         """Address and port of the broker, as records carry it; may be set until the first send."""
         self._found = found
+        self._threads = threads
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._queues = found.queues
@@ -63,12 +64,7 @@ class Store:
 
     @classmethod
     async def open(
-        cls,
-        settings: StoreSettings,
-        *,
-        disk: Disk,
-        threads: Threads,
-        clock: Clock,
+        cls, settings: StoreSettings, *, disk: Disk, threads: Threads, clock: Clock
     ) -> "Store":
         """Opens a directory, recovering what has to be; StoreRefused if it must not be opened."""
         found = await threads.run("files", lambda: recover(disk, settings))
@@ -114,11 +110,10 @@ class Store:
         """Takes a send into the turn's write, or says why not; it then knows its position."""
         turn = self._turn
         if turn is None:
-            cause = self._begin_turn()
-            if cause is not None:
-                return cause
-            turn = self._turn
-            assert turn is not None
+            begun = self._begin_turn()
+            if isinstance(begun, Cause):
+                return begun
+            turn = begun
         if queue.turn is not turn:
             queue.turn = turn
             turn.touched.append((queue, queue.tail.next))
@@ -141,10 +136,11 @@ class Store:
         """Takes all of them, side by side in one file, or none."""
         if any(len(send.properties) + 1 + len(suffix) > LONGEST_PROPERTIES for send in sends):
             return Cause.TOO_LARGE
-        cause = self._begin_turn() if self._turn is None else None
+        turn = self._turn or self._begin_turn()
+        if isinstance(turn, Cause):
+            return turn
         size = sum(self._size(send, queue, born_host, suffix) for send in sends)
-        if self._turn is not None and size + 8 > self._segment.room:
-            cause = self._roll(self._turn, size)
+        cause = self._roll(turn, size) if size + 8 > self._segment.room else None
         for send in sends:  # the first one is not taken, or none: only the topic can be wrong now
             cause = cause or self.stage(send, queue, born_host, suffix)
         return cause
@@ -175,7 +171,7 @@ class Store:
         log.make_ahead(start)
         return None
 
-    def _begin_turn(self) -> Cause | None:
+    def _begin_turn(self) -> Turn | Cause:
         """Starts to collect until the loop comes round."""
         log, end = self._log, self._segment.end
         if self.read_only is not None:
@@ -189,7 +185,7 @@ class Store:
         self._segment = records.Segment(end, log.file_size - end % log.file_size)
         self._turn = Turn([self._segment], self._store_ms, self._loop.time())
         self._loop.call_soon(self._end_turn)
-        return None
+        return self._turn
 
     @property
     def is_busy(self) -> bool:
@@ -253,9 +249,8 @@ class Store:
 
     def _reject(self, why: str) -> None:
         """Nothing staged and not written was ever there: queue numbers go back."""
-        turns = [*self._unwritten, *([self._turn] if self._turn is not None else [])]
-        for turn in reversed(turns):
-            for queue, first in turn.touched:
+        for turn in (self._turn, *reversed(self._unwritten)):
+            for queue, first in turn.touched if turn is not None else ():
                 queue.tail.cut(first)
         self._unwritten.clear()
         self._turn = None
@@ -280,8 +275,10 @@ class Store:
         self._patience.stop()
         for part in (self._filer, self._log, self._reader):
             part.close()
-        self._jobs.run("files", lambda: self._leave(is_clean), lambda _: None, self._not_left)
-        await self._jobs.idle()
+        try:
+            await self._threads.run("files", lambda: self._leave(is_clean))
+        except StoreError as error:
+            logger.error("the store was not closed cleanly: %s", error)
 
     async def _settle(self) -> bool:
         """Works until written, synced and filed are one; whether they are."""
@@ -300,7 +297,5 @@ class Store:
     def _leave(self, is_clean: bool) -> None:
         with closing(self._found.lock):
             if is_clean:
-                leave(self._found.disk, self._log.unused())
-
-    def _not_left(self, error: StoreError) -> None:
-        logger.error("the store was not closed cleanly: %s", error)
+                end = self.written.position
+                leave(self._found.disk, [start for start in self._log.starts if start >= end])
