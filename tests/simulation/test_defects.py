@@ -51,7 +51,7 @@ DEFECTS: dict[str, tuple[str, Any]] = {
     ),
     "synced taken at the sync's end": (
         "cometmq.store.log.Log.covered",
-        lambda log, begun: log.mark,
+        lambda log, begun: log.written.mark,
     ),
 }
 

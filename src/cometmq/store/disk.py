@@ -172,9 +172,7 @@ class LocalFile:
     """A file of the local file system."""
 
     def __init__(self, handle: int, path: str, lock: tuple[int, int] | None = None) -> None:
-        self._handle = handle
-        self._path = path
-        self._lock = lock
+        self._handle, self._path, self._lock = handle, path, lock
         self._waits = not hasattr(os, "RWF_NOWAIT")
 
     def pread(self, size: int, offset: int) -> bytes:

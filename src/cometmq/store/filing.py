@@ -42,9 +42,7 @@ class Filer:
         self._promised = log.synced if found.settings.is_sync else log.written
         self._hidden: deque[Turn] = deque()
         """Written, and not visible yet."""
-        self.visible = Watermark(found.end)
-        self._shown = found.mark
-        """The last record that is visible."""
+        self.visible = Watermark(found.end, found.mark)
         self._dirty: dict[Queue, None] = {}
         self._timer = Timer(self._due)
         self._is_filing = False
@@ -56,7 +54,7 @@ class Filer:
     @property
     def unfiled(self) -> int:
         """How many bytes of the log a start would have to read."""
-        return self._log.mark.end - self._found.position.last.mark.end
+        return self._log.written.mark.end - self._found.position.last.mark.end
 
     # Showing
 
@@ -86,10 +84,9 @@ class Filer:
             turns and not self._stopped and turns[0].mark.end <= limit and not turns[0].has_births
         ):
             turn = turns.popleft()
-            self._shown = turn.mark
             for queue, end in turn.added:
                 queue.publish(end)
-        self.visible.advance(self._shown.end)
+            self.visible.advance(turn.mark)
         self._want()
 
     def _fault(self, fault: Fault) -> None:
@@ -123,7 +120,7 @@ class Filer:
 
     def begin(self) -> None:
         """Starts a round over everything that is synced and visible now."""
-        goal = min(self._log.synced_mark, self._shown, key=lambda mark: mark.end)
+        goal = min(self._log.synced.mark, self.visible.mark, key=lambda mark: mark.end)
         may_begin = not (self._is_filing or self._has_failed)
         if may_begin and goal.end > self._found.position.last.mark.end:
             self._is_filing = True

@@ -51,9 +51,8 @@ class Log:
         self._on_file = on_file
         self.file_size = found.settings.mapped_file_size_commit_log
         self.starts = found.starts
-        self.written, self.synced = Watermark(found.end), Watermark(found.end)
-        self.mark = self.synced_mark = found.mark
-        """The last record written, and the last one synced."""
+        self.written = Watermark(found.end, found.mark)
+        self.synced = Watermark(found.end, found.mark)
         self.read_only: str | None = None
         """Why nothing can be stored any more."""
         self.trouble: str | None = None
@@ -146,8 +145,7 @@ class Log:
 
     def advance(self, mark: Mark) -> None:
         """Everything up to there is written: sees to it that it is synced in time."""
-        self.mark = mark
-        self.written.advance(mark.end)
+        self.written.advance(mark)
         self._want_sync()
 
     # Syncing
@@ -162,7 +160,7 @@ class Log:
 
     def sync(self) -> None:
         """Syncs now, unless a sync is running: then the next one follows it."""
-        begun, start = self.mark, self.synced.position
+        begun, start = self.written.mark, self.synced.position
         if self.syncing_since is not None or begun.end <= start:
             return
         places = range(self.start_of(start), begun.end, self.file_size)
@@ -182,9 +180,8 @@ class Log:
 
     def _ended(self, begun: Mark) -> None:
         self.syncing_since = None
-        self.synced_mark = self.covered(begun)
-        self.synced.advance(self.synced_mark.end)
-        here = self.path_at(self.synced_mark.end)
+        self.synced.advance(self.covered(begun))
+        here = self.path_at(self.synced.position)
         for path in [path for path in self.files if path < here]:  # nothing more is written there
             self.files.pop(path).close()
         if self._timer:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cometmq.runtime import Signal, Threads
+from cometmq.store.directory import Mark
 from cometmq.store.disk import StoreError, Trouble
 
 T = TypeVar("T")
@@ -28,17 +29,19 @@ class Watermark(Signal[int]):
     """A position of the log that only grows: everything before it has come so far. Fires with
     each move."""
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, mark: Mark) -> None:
         super().__init__()
         self.position = position
+        self.mark = mark
+        """The last record before it."""
         self.faults: Signal[Fault] = Signal()
         """What lies beyond a fault at this moment will not come."""
 
-    def advance(self, position: int) -> None:
-        """Moves on, and tells so; a position that is not ahead changes nothing."""
-        if position > self.position:
-            self.position = position
-            self.fire(position)
+    def advance(self, mark: Mark) -> None:
+        """Moves on to the end of a record, and tells so; one that is not ahead changes nothing."""
+        if mark.end > self.position:
+            self.position, self.mark = mark.end, mark
+            self.fire(mark.end)
 
 
 class Jobs:

@@ -80,14 +80,14 @@ def is_filler(position: int, size: int) -> bool:
     return position == 0 and size == 0x7FFFFFFF
 
 
+@dataclass(eq=False)
 class QueueFiles:
     """The files of all queues. Blocking; used by one thread at a time."""
 
-    def __init__(self, disk: Disk, file_size: int) -> None:
-        self.disk = disk
-        self.file_size = file_size
-        self._known: set[str] = set()
-        """Folders that are there for certain."""
+    disk: Disk
+    file_size: int
+    _known: set[str] = field(default_factory=set, init=False)
+    """Folders that are there for certain."""
 
     def end_of_file(self, number: int) -> int:
         """The number behind the file with this entry."""

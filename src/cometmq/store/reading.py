@@ -4,7 +4,7 @@ import enum
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -67,17 +67,16 @@ Read = Callable[[str, int, int], bytes]
 """Reads from the file with this path, from this place in it, so many bytes."""
 
 
+@dataclass(eq=False)
 class Reader:
     """Answers reads of one store."""
 
-    def __init__(self, found: Recovered, log: Log, visible: Watermark, jobs: Jobs) -> None:
-        self._found = found
-        self._settings = found.settings
-        self._log = log
-        self._visible = visible
-        self._jobs = jobs
-        self._open: OrderedDict[str, File] = OrderedDict()
-        """Files that threads have opened, in the order of their last use."""
+    _found: Recovered
+    _log: Log
+    _visible: Watermark
+    _jobs: Jobs
+    _open: OrderedDict[str, File] = field(default_factory=OrderedDict, init=False)
+    """Files that threads have opened, in the order of their last use."""
 
     def read(
         self,
@@ -165,7 +164,7 @@ class Reader:
                 close_quietly(file)
             else:
                 self._open[path] = file
-        while len(self._open) > self._settings.max_open_files:
+        while len(self._open) > self._found.settings.max_open_files:
             close_quietly(self._open.popitem(last=False)[1])
 
     def close(self) -> None:
@@ -179,7 +178,7 @@ class Reader:
         """The entries from `offset` on, up to the scan limit, the end of a file and the visible
         end: where those lie that are in the file (path, place, size), and those behind."""
         files, tail = self._found.files, queue.tail
-        limit = max(1, most, self._settings.max_filter_message_size // entries.SIZE)
+        limit = max(1, most, self._found.settings.max_filter_message_size // entries.SIZE)
         end = min(offset + limit, queue.max_offset, files.end_of_file(offset))
         # The tail is copied here, on the loop: what leaves it later is in the file by then.
         start, stop = (max(one - tail.first, 0) * entries.SIZE for one in (offset, end))
@@ -191,7 +190,7 @@ class Reader:
         return (path_of(queue.folder, at - inside), inside, size), behind
 
     def _limits(self, data: bytes, most: int, most_bytes: int) -> tuple[int, int]:
-        settings = self._settings
+        settings = self._found.settings
         (position,) = struct.unpack_from(">q", data)
         if self._log.written.position - position <= settings.hot_distance:
             count = settings.max_transfer_count_on_message_in_memory
