@@ -7,7 +7,7 @@ the end of the last round.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
@@ -124,25 +124,24 @@ class Filer:
         may_begin = not (self._is_filing or self._has_failed)
         if may_begin and goal.end > self._found.position.last.mark.end:
             self._is_filing = True
-            self._next_slice(goal)
+            self._next_slice(goal, iter(tuple(self._dirty)))
 
-    def _next_slice(self, goal: Mark) -> None:
-        counts = ((queue, queue.entries_below(goal.end)) for queue in self._dirty)
-        waiting = (_oldest(queue, count) for queue, count in counts if count)
-        pieces = list(islice(waiting, SLICE_QUEUES))
-        if pieces:
-            self._write(pieces, lambda: self._sliced(goal, pieces))
+    def _next_slice(self, goal: Mark, todo: Iterator[Queue]) -> None:
+        queues = list(islice(todo, SLICE_QUEUES))
+        if queues:
+            counts = [(queue, queue.entries_below(goal.end)) for queue in queues]
+            pieces = [_oldest(queue, count) for queue, count in counts if count]
+            self._write(pieces, lambda: self._sliced(goal, todo, pieces))
         else:
             work = partial(self._found.position.advance, goal, self._log.synced.position)
             self._jobs.run("files", work, self._ended, self._fail)
 
-    def _sliced(self, goal: Mark, pieces: list[Piece]) -> None:
+    def _sliced(self, goal: Mark, todo: Iterator[Queue], pieces: list[Piece]) -> None:
         for queue, _, data in pieces:
             queue.tail.drop(len(data) // entries.SIZE)
-            del self._dirty[queue]
-            if queue.tail.data:  # those that were not filed yet come first
-                self._dirty[queue] = None
-        self._next_slice(goal)
+            if not queue.tail.data:
+                del self._dirty[queue]
+        self._next_slice(goal, todo)
 
     def _ended(self, _: None) -> None:
         self._is_filing = False
