@@ -3,8 +3,8 @@
 # fmt: off
 from cometmq.store.disk import Disk, File, LocalDisk, StoreError, StoreRefused, Trouble
 from cometmq.store.files import Table
+from cometmq.store.log import Fault, Watermark
 from cometmq.store.memory import MemoryDisk
-from cometmq.store.progress import Fault, Watermark
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Cold, Found, Status
 from cometmq.store.settings import FlushDiskType, StoreSettings

@@ -15,8 +15,7 @@ from cometmq.kernel import entries
 from cometmq.runtime import Timer
 from cometmq.store.directory import Mark
 from cometmq.store.disk import StoreError, logger
-from cometmq.store.log import Log, Turn
-from cometmq.store.progress import Fault, Jobs, Watermark
+from cometmq.store.log import Fault, Jobs, Log, Turn, Watermark
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered
 

@@ -12,8 +12,7 @@ from cometmq.kernel import entries, records
 from cometmq.runtime import Signal
 from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger
 from cometmq.store.files import path_of
-from cometmq.store.log import Log
-from cometmq.store.progress import Jobs, Watermark
+from cometmq.store.log import Jobs, Log, Watermark
 from cometmq.store.queues import Queue, is_filler
 from cometmq.store.recovery import Recovered, sound_record
 

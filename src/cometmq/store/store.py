@@ -11,8 +11,7 @@ from cometmq.runtime import Clock, Threads, Timer
 from cometmq.store.directory import Mark, leave
 from cometmq.store.disk import Disk, StoreError, logger
 from cometmq.store.filing import Filer
-from cometmq.store.log import Log, Turn
-from cometmq.store.progress import Fault, Jobs
+from cometmq.store.log import Fault, Jobs, Log, Turn
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Reader
 from cometmq.store.recovery import Recovered, recover
