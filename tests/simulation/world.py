@@ -13,7 +13,7 @@ from cometmq.store import FlushDiskType, StoreError
 from cometmq.testing import ForgetfulDisk, Machine, Node, SimulatedNetwork, simulate
 from cometmq.testing.checkers import Broken, Deaths, Ledger, Place, QueueKey, Stored, stored_in
 from cometmq.testing.disk import Call
-from cometmq.testing.trace import Trace
+from cometmq.testing.simulation import Trace
 from tests.simulation.actors import Buyer, Seller
 
 LEAST_SENDS = 200

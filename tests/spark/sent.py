@@ -20,7 +20,7 @@ from cometmq.protocol import (
     TopicFilterType,
     UpdateAndCreateTopic,
 )
-from cometmq.runtime.chance import fresh
+from cometmq.runtime import fresh
 from tests.spark.rows import Row
 
 QUEUES = 4

@@ -2,16 +2,17 @@
 
 import asyncio
 import logging
+from contextlib import suppress
+from dataclasses import dataclass
 
+from cometmq.broker.handlers.topics import Topics
 from cometmq.broker.settings import BrokerSettings
-from cometmq.broker.topics import Topics
-from cometmq.net import Address, Channel, Network
+from cometmq.net import Address, Pool
 from cometmq.protocol import (
-    Command,
     RegisterBroker,
     RegisterBrokerBody,
-    RequestHeader,
     ResponseCode,
+    TopicConfigWrapper,
     UnregisterBroker,
 )
 from cometmq.runtime import BadSetting, CometError, Scope
@@ -36,92 +37,71 @@ def name_servers(text: str) -> list[Address]:
         ) from None
 
 
+@dataclass(eq=False)
 class Registration:
     """Keeps this broker in the routes of its name servers."""
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        servers: list[Address],
-        network: Network,
-        topics: Topics,
-        address: Address,
-    ) -> None:
-        self._settings = settings
-        self._network = network
-        self._topics = topics
-        self._address = address
-        self._servers = servers
-        self._channels: dict[Address, Channel] = {}
+    settings: BrokerSettings
+    servers: list[Address]
+    pool: Pool
+    topics: Topics
+    address: Address
+
+    def __post_init__(self) -> None:
         self.done = asyncio.Event()
         """A name server has us in its routes."""
 
     def start(self, scope: Scope) -> None:
         """Registers now, at each change of a topic, and every period."""
-        for server in self._servers:
+        for server in self.servers:
             scope.start(self._keep(server), f"register at {server}")
 
     async def _keep(self, server: Address) -> None:
-        period_s = min(60.0, max(10.0, self._settings.register_name_server_period / 1000))
+        period_s = min(60.0, max(10.0, self.settings.register_name_server_period / 1000))
         said = False
         while True:
-            told = self._topics.wrapper()
-            pause_s = period_s
+            told, pause_s = self.topics.wrapper(), period_s
             try:
-                await self._register(
-                    server, RegisterBrokerBody(topic_config_serialize_wrapper=told)
-                )
+                await self._register(server, told)
                 self.done.set()
                 said = False
             except CometError as error:
                 if not said:
                     log.warning("not registered at %s: %s", server, error)
                 said, pause_s = True, RETRY_S
-            if self._topics.wrapper().data_version != told.data_version:
+            if self.topics.wrapper().data_version != told.data_version:
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
-                    await self._topics.changed.next()
-            except TimeoutError:
-                pass
+                    await self.topics.changed.next()
 
-    async def _register(self, server: Address, body: RegisterBrokerBody) -> None:
-        settings = self._settings
+    async def _register(self, server: Address, told: TopicConfigWrapper) -> None:
+        settings = self.settings
         header = RegisterBroker(
             broker_name=settings.broker_name,
-            broker_addr=str(self._address),
+            broker_addr=str(self.address),
             cluster_name=settings.broker_cluster_name,
-            ha_server_addr=str(Address(self._address.host, self._address.port + 1)),
+            ha_server_addr=str(Address(self.address.host, self.address.port + 1)),
             broker_id=settings.broker_id,
             enable_acting_master=False,
         )
+        body = RegisterBrokerBody(topic_config_serialize_wrapper=told).write()
         within_s = settings.register_broker_timeout_mills / 1000
-        answer = await self._ask(server, header, body.write(), within_s)
+        answer = await self.pool.ask(server, header, within_s, body)
         if answer.code != ResponseCode.SUCCESS:
             raise CometError(f"it refused with code {answer.code}: {answer.remark or 'no remark'}")
-
-    async def _ask(
-        self, server: Address, header: RequestHeader, body: bytes, within_s: float
-    ) -> Command:
-        channel = self._channels.get(server)
-        if channel is None or not channel.usable:
-            channel = await Channel.open(self._network, server, lambda command: None)
-            self._channels[server] = channel
-        return await channel.ask(Command.request(header, body=body), within_s)
 
     async def close(self) -> None:
         """Takes this broker out of the routes, so that nobody chooses it any more."""
         header = UnregisterBroker(
-            broker_name=self._settings.broker_name,
-            broker_addr=str(self._address),
-            cluster_name=self._settings.broker_cluster_name,
-            broker_id=self._settings.broker_id,
+            broker_name=self.settings.broker_name,
+            broker_addr=str(self.address),
+            cluster_name=self.settings.broker_cluster_name,
+            broker_id=self.settings.broker_id,
         )
-        for server, channel in self._channels.items():
+        for server in filter(self.pool.is_open, self.servers):
             try:
-                if channel.usable:
-                    await self._ask(server, header, b"", LEAVE_S)
+                await self.pool.ask(server, header, LEAVE_S)
             except CometError as error:
                 log.warning("not unregistered at %s: %s", server, error)
-            finally:
-                channel.close()
+        self.pool.close()

@@ -16,8 +16,7 @@ from cometmq.protocol import (
     ResponseCode,
     UnregisterClient,
 )
-from cometmq.runtime import Clock, CometError, Scope, own_address
-from cometmq.runtime.chance import fresh
+from cometmq.runtime import Clock, CometError, Scope, fresh, own_address
 
 log = logging.getLogger("cometmq.client")
 

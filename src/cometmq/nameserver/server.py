@@ -1,14 +1,12 @@
 """The name server's assembly: routes, handlers, a port, and the scan for the silent."""
 
-import asyncio
 import logging
 from dataclasses import dataclass
 
-from cometmq.nameserver import handlers
-from cometmq.nameserver.handlers import Registry
+import cometmq.nameserver.routes as routes
 from cometmq.net import Address, Limits, Network, Server
-from cometmq.runtime import Clock
-from cometmq.serving import Driver, Gate, HandlerTable
+from cometmq.runtime import Clock, Timer
+from cometmq.serving import Driver, Gate, handler_table
 
 log = logging.getLogger("cometmq.nameserver")
 
@@ -23,21 +21,21 @@ class NameServerSettings:
     admin_allowed_addresses: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class NameServer:
     """Serves routes on one address."""
 
-    def __init__(
-        self, settings: NameServerSettings, network: Network, limits: Limits | None = None
-    ) -> None:
-        self._settings = settings
-        self._network = network
+    settings: NameServerSettings
+    network: Network
+    limits: Limits | None = None
+
+    def __post_init__(self) -> None:
+        self.routes = routes.Routes()
         self._clock = Clock()
-        self.routes = Registry()
-        table = HandlerTable([handlers], [self.routes])
-        gate = Gate(settings.bind_address, settings.admin_allowed_addresses)
-        self._driver = Driver(table, gate, self._clock)
-        self._server = Server(self._driver.took, limits)
-        self._scan: asyncio.TimerHandle | None = None
+        gate = Gate(self.settings.bind_address, self.settings.admin_allowed_addresses)
+        self._driver = Driver(handler_table([routes], [self.routes]), gate, self._clock)
+        self._server = Server(self._driver.took, self.limits)
+        self._scan = Timer(self._expire)
 
     @property
     def address(self) -> Address:
@@ -47,7 +45,7 @@ class NameServer:
     async def start(self) -> None:
         """Listens; OSError where the address is taken."""
         await self._server.start(
-            self._network, self._settings.bind_address, self._settings.listen_port
+            self.network, self.settings.bind_address, self.settings.listen_port
         )
         self._expire()
 
@@ -55,13 +53,10 @@ class NameServer:
         for connection in self.routes.expire(self._clock.now_ms()):
             log.warning("broker at %s is silent; its routes are gone", connection.remote)
             connection.close()
-        self._scan = asyncio.get_running_loop().call_later(
-            self._settings.scan_not_active_broker_interval / 1000, self._expire
-        )
+        self._scan.start(self.settings.scan_not_active_broker_interval / 1000)
 
     def close(self) -> None:
         """Takes no more requests."""
-        if self._scan is not None:
-            self._scan.cancel()
+        self._scan.stop()
         self._driver.close()
         self._server.close()

@@ -1,4 +1,4 @@
-"""Channel: a client's connection, which asks, matches the answers, and is asked itself."""
+"""The asking side: channels, which match answers to what was asked, and a pool of them."""
 
 import asyncio
 import itertools
@@ -9,8 +9,9 @@ from typing import Any
 from cometmq.kernel import frames
 from cometmq.kernel.faults import Malformed
 from cometmq.net.connection import Connection, Limits
+from cometmq.net.local import LocalNetwork
 from cometmq.net.network import Address, Network, Transport
-from cometmq.protocol import Command
+from cometmq.protocol import Command, RequestHeader
 from cometmq.runtime import CometError, TimedOut
 
 Asked = Callable[[Command], Command | None]
@@ -20,6 +21,9 @@ LIMITS = Limits(throttle=False)
 
 CONNECT_S = 3.0
 """Longest time for a connection to come up, as in the original (spec 01 ch. 9)."""
+
+ASK_S = 3.0
+"""How long a server may take to answer a question, connecting included."""
 
 
 class NotConnected(CometError):
@@ -41,10 +45,8 @@ class Channel:
         self._connection: Connection
 
     @classmethod
-    async def open(
-        cls, network: Network, address: Address, asked: Asked, within_s: float = CONNECT_S
-    ) -> "Channel":
-        """Connects; NotConnected where that fails or takes too long."""
+    async def open(cls, network: Network, address: Address, asked: Asked) -> "Channel":
+        """Connects, NotConnected where that fails; who calls bounds the time."""
         channel = cls(address, asked)
 
         def accept(transport: Transport) -> Connection:
@@ -53,13 +55,7 @@ class Channel:
             return channel._connection
 
         try:
-            async with asyncio.timeout(within_s):
-                await network.connect(address.host, address.port, accept)
-        except TimeoutError:
-            raise NotConnected(
-                f"connect to {address} failed: no answer within {within_s:.1f} s; "
-                "is the server running, and is a firewall in between?"
-            ) from None
+            await network.connect(address.host, address.port, accept)
         except OSError as error:
             raise NotConnected(
                 f"connect to {address} failed: {error.strerror or error}; is the server running?"
@@ -71,18 +67,11 @@ class Channel:
         """The connection has not ended."""
         return self._connection.open
 
-    @property
-    def local(self) -> Address:
-        """Our own end, as the server sees it."""
-        return self._connection.local
-
     async def ask(self, command: Command, within_s: float) -> Command:
         """Sends a request and waits for its answer, whatever its code."""
-        loop = asyncio.get_running_loop()
-        opaque = next(self._opaques) & 0x7FFFFFFF
-        answer: asyncio.Future[Command] = loop.create_future()
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        opaque = self._write(command)
         self._pending[opaque] = answer
-        self._write(replace(command, opaque=opaque))
         try:
             async with asyncio.timeout(within_s):
                 return await answer
@@ -91,16 +80,18 @@ class Channel:
                 f"wait response on the channel {self.address} timeout, {within_s * 1000:.0f}(ms)"
             ) from None
         finally:
-            self._pending.pop(opaque, None)
+            del self._pending[opaque]
 
     def tell(self, command: Command) -> None:
         """Sends a request that is never answered."""
-        self._write(replace(command, opaque=next(self._opaques) & 0x7FFFFFFF).oneway())
+        self._write(command.oneway())
 
-    def _write(self, command: Command) -> None:
+    def _write(self, command: Command) -> int:
         if not self.usable:
             raise ChannelClosed(f"send request to {self.address} failed: the connection is closed")
-        self._connection.write(command.write())
+        opaque = next(self._opaques) & 0x7FFFFFFF
+        self._connection.write(replace(command, opaque=opaque).write())
+        return opaque
 
     def _took(self, connection: Connection, items: Sequence[Any]) -> None:
         for frame in items:
@@ -130,3 +121,80 @@ class Channel:
         """Ends the connection; who still waits for an answer gets ChannelClosed."""
         self._connection.close()
         self._connection.closed(None)
+
+
+class Pool:
+    """One channel for each address, made when it is first needed and again when it is lost."""
+
+    def __init__(
+        self,
+        network: Network | None = None,
+        asked: Asked = lambda command: None,
+        opened: Callable[[Address], None] = lambda address: None,
+    ) -> None:
+        self._network = network or LocalNetwork()
+        self._asked = asked
+        self._opened = opened
+        self._channels: dict[Address, Channel] = {}
+        self._opening: dict[Address, asyncio.Lock] = {}
+        self._closed = False
+
+    async def ask(
+        self,
+        address: Address,
+        header: RequestHeader,
+        within_s: float = ASK_S,
+        body: bytes = b"",
+        code: int | None = None,
+    ) -> Command:
+        """Asks a server; connecting counts against the time (spec 01 ch. 9)."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_s
+        channel = await self._channel(address, within_s)
+        return await channel.ask(Command.request(header, body, code=code), until - loop.time())
+
+    async def tell(
+        self, address: Address, header: RequestHeader, body: bytes = b"", code: int | None = None
+    ) -> None:
+        """Tells a server something that it does not answer."""
+        channel = await self._channel(address, CONNECT_S)
+        channel.tell(Command.request(header, body, code=code))
+
+    def is_open(self, address: Address) -> bool:
+        """There is a connection to this address."""
+        channel = self._channels.get(address)
+        return channel is not None and channel.usable
+
+    async def _channel(self, address: Address, within_s: float) -> Channel:
+        if self.is_open(address):
+            return self._channels[address]
+        try:
+            # Those who come while a connection is made wait for the same attempt, each for no
+            # longer than its own time.
+            async with (
+                asyncio.timeout(min(within_s, CONNECT_S)),
+                self._opening.setdefault(address, asyncio.Lock()),
+            ):
+                if not self.is_open(address):
+                    await self._open(address)
+                return self._channels[address]
+        except TimeoutError:
+            raise NotConnected(
+                f"connect to {address} failed: no answer within {within_s:.1f} s; "
+                "is the server running, and is a firewall in between?"
+            ) from None
+
+    async def _open(self, address: Address) -> None:
+        if not self._closed:
+            self._channels[address] = await Channel.open(self._network, address, self._asked)
+            self._opened(address)
+        if self._closed:
+            self.close()
+            raise ChannelClosed(f"connect to {address} failed: the client's block has ended")
+
+    def close(self) -> None:
+        """Ends all connections, for good; who still waits for an answer gets ChannelClosed."""
+        self._closed = True
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()

@@ -1,19 +1,25 @@
-"""Connection: bytes into whole frames on the way in, one write a turn on the way out."""
+"""Connections that speak frames, and the server that takes them."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cometmq.kernel.faults import Malformed
-from cometmq.net.network import Address, Transport
-from cometmq.runtime import Signal
+from cometmq.kernel import Malformed, frames
+from cometmq.net.network import Address, Listener, Network, Transport
+from cometmq.runtime import Signal, Timer
+
+log = logging.getLogger("cometmq.net")
 
 Split = Callable[[bytes, int], tuple[Sequence[Any], int]]
 """Cuts the complete frames off the front of some bytes: what they are, and how long they were."""
 
 HEAD = 4
 """Bytes of a frame that tell how long it is (spec 01 ch. 2)."""
+
+SWEEP_S = 1.0
+"""How often idle connections are looked for; the original closes them on the second."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Limits:
 
 
 class Connection:
-    """One end of a connection that speaks frames."""
+    """One end of a connection: bytes into whole frames, and one write a turn on the way out."""
 
     def __init__(
         self,
@@ -128,3 +134,68 @@ class Connection:
         """It has taken what we wrote."""
         if self._throttle:
             self._transport.resume_reading()
+
+
+class Server:
+    """Takes connections on one address and hands on what comes through them."""
+
+    def __init__(
+        self,
+        took: Callable[[Connection, Sequence[Any]], None],
+        limits: Limits | None = None,
+        split: Split = frames.split,
+    ) -> None:
+        self._took = took
+        self._split = split
+        self._limits = limits or Limits()
+        self._listener: Listener | None = None
+        self._idle_since: dict[Connection, float] = {}
+        self._sweeper = Timer(self._sweep)
+
+    @property
+    def address(self) -> Address:
+        """Where it listens, with the port that was really taken."""
+        assert self._listener is not None, "the server has not started"
+        return self._listener.address
+
+    async def start(self, network: Network, host: str, port: int) -> None:
+        """Listens; OSError where the address is taken or is none of ours."""
+        self._listener = await network.listen(host, port, self._accept)
+        self._sweep()
+
+    def _accept(self, transport: Transport) -> Connection:
+        connection = Connection(transport, self._split, self._took, self._limits)
+        if len(self._idle_since) >= self._limits.connections:
+            log.warning(
+                "connection from %s refused: %d are open, the limit",
+                transport.remote,
+                self._limits.connections,
+            )
+            connection.abort()
+            return connection
+        self._idle_since[connection] = asyncio.get_running_loop().time()
+        connection.ended.watch(lambda error: self._ended(connection, error))
+        return connection
+
+    def _ended(self, connection: Connection, error: Exception | None) -> None:
+        self._idle_since.pop(connection, None)
+        if error is not None:
+            log.info("connection from %s ended: %s", connection.remote, error)
+
+    def _sweep(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection, since in list(self._idle_since.items()):
+            if connection.active:
+                connection.active = False
+                self._idle_since[connection] = now
+            elif now - since >= self._limits.idle_s:
+                connection.close()
+        self._sweeper.start(SWEEP_S)
+
+    def close(self) -> None:
+        """Takes no more connections and ends those it has, after what was written has left."""
+        self._sweeper.stop()
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self._idle_since):
+            connection.close()

@@ -17,71 +17,55 @@ class LocalNetwork:
     """Sockets of this machine."""
 
     async def listen(self, host: str, port: int, accept: Accept) -> "SocketListener":
-        """Listens on one address; its port is known from then on."""
         server = await asyncio.get_running_loop().create_server(
-            lambda: _Adapter(accept), host, port, backlog=1024, reuse_address=True
+            lambda: Socket(accept), host, port, backlog=1024, reuse_address=True
         )
         return SocketListener(server)
 
-    async def connect(self, host: str, port: int, accept: Accept) -> "SocketTransport":
-        """Connects to one address."""
-        _, adapter = await asyncio.get_running_loop().create_connection(
-            lambda: _Adapter(accept), host, port
+    async def connect(self, host: str, port: int, accept: Accept) -> "Socket":
+        _, end = await asyncio.get_running_loop().create_connection(
+            lambda: Socket(accept), host, port
         )
-        return adapter.transport
+        return end
 
 
 class SocketListener:
     """A listening socket."""
 
     def __init__(self, server: asyncio.Server) -> None:
-        self._server = server
+        self.close = server.close
         self.address = Address(*server.sockets[0].getsockname()[:2])
 
-    def close(self) -> None:
-        """Takes no further connections."""
-        self._server.close()
 
+class Socket(asyncio.Protocol):
+    """One end of a socket: a transport of the seam on one side, asyncio's protocol on the other."""
 
-class SocketTransport:
-    """One end of a socket."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self.local = _address(transport.get_extra_info("sockname"))
-        self.remote = _address(transport.get_extra_info("peername"))
-        self.write = transport.write
-        self.close = transport.close
-        self.abort = transport.abort
-
-    def pause_reading(self) -> None:
-        """Stops reading; a connection that is ending stays as it is."""
-        if not self._transport.is_closing() and self._transport.is_reading():
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Reads again."""
-        if not self._transport.is_closing() and not self._transport.is_reading():
-            self._transport.resume_reading()
-
-
-class _Adapter(asyncio.Protocol):
-    """Hands asyncio's callbacks to the receiver."""
-
-    transport: SocketTransport
+    local: Address
+    remote: Address
+    _stream: asyncio.Transport
     _receiver: Receiver
 
     def __init__(self, accept: Accept) -> None:
         self._accept = accept
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        stream = cast(asyncio.Transport, transport)
+        self._stream = stream = cast(asyncio.Transport, transport)
         stream.set_write_buffer_limits(high=HIGH_WATER)
         sock = stream.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.transport = SocketTransport(stream)
-        self._receiver = self._accept(self.transport)
+        self.local = _address(stream.get_extra_info("sockname"))
+        self.remote = _address(stream.get_extra_info("peername"))
+        self.write, self.close, self.abort = stream.write, stream.close, stream.abort
+        self._receiver = self._accept(self)
+
+    def pause_reading(self) -> None:
+        if not self._stream.is_closing() and self._stream.is_reading():
+            self._stream.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._stream.is_closing() and not self._stream.is_reading():
+            self._stream.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         self._receiver.received(data)

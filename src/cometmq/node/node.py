@@ -9,8 +9,7 @@ from typing import Self
 from cometmq.broker import Broker, BrokerSettings
 from cometmq.nameserver import NameServer, NameServerSettings
 from cometmq.net import Address, Limits, LocalNetwork, Network
-from cometmq.runtime import BadSetting, LocalThreads, Threads
-from cometmq.runtime.chance import fresh
+from cometmq.runtime import BadSetting, LocalThreads, Threads, fresh
 from cometmq.runtime.host import is_wildcard, own_address
 from cometmq.store import Disk, StoreSettings
 

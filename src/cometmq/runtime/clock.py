@@ -1,13 +1,17 @@
-"""The time: of the wall for what is stored and shown, of the loop for what is waited for."""
+"""Time and chance, as far as nobody handed in others."""
 
 import asyncio
 import time
 from collections.abc import Callable
+from random import Random
 from typing import cast
 
 
 class Clock:
-    """Reads the time of the loop it runs on; a loop with a wall of its own is a virtual one."""
+    """The time: of the wall for what is stored and shown, of the loop for what is waited for.
+
+    It is that of the loop it runs on; a loop with a wall of its own is a virtual one.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or asyncio.get_running_loop()
@@ -19,3 +23,8 @@ class Clock:
     def now_ms(self) -> int:
         """Milliseconds since 1970, as the wall clock has them."""
         return int(self._wall() * 1000)
+
+
+def fresh() -> Random:
+    """A generator that no seed repeats; a simulation hands in one of its own instead."""
+    return Random()

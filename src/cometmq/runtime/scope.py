@@ -13,8 +13,7 @@ class Scope:
     """Ends all its tasks, newest first, when its block ends; the first failure ends the block."""
 
     def __init__(self) -> None:
-        self._tasks: dict[int, asyncio.Task[Any]] = {}
-        self._next = 0
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._owner: asyncio.Task[Any] | None = None
         self._failure: BaseException | None = None
         self._closing = False
@@ -25,15 +24,13 @@ class Scope:
 
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
         """Starts a task that ends with this scope at the latest."""
-        key = self._next
-        self._next += 1
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks[key] = task
-        task.add_done_callback(lambda done: self._ended(key, done))
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, key: int, task: "asyncio.Task[Any]") -> None:
-        self._tasks.pop(key, None)
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        del self._tasks[task]
         if task.cancelled() or (error := task.exception()) is None:
             return
         if self._failure is None:
@@ -48,11 +45,11 @@ class Scope:
         self._closing = True
         interrupted: asyncio.CancelledError | None = None
         while self._tasks:
-            newest = next(reversed(self._tasks.values()))
+            newest = next(reversed(self._tasks))
             newest.cancel()
             try:
                 # A plain await of the task would cancel us with it.
-                await asyncio.shield(_outcome(newest))
+                await asyncio.shield(asyncio.gather(newest, return_exceptions=True))
             except asyncio.CancelledError as error:
                 interrupted = error  # someone wants us to end: first our own tasks, then we
         if interrupted is not None:
@@ -67,15 +64,3 @@ class Scope:
             raise self._failure from None
         if error is None:
             raise self._failure
-
-
-def _outcome(task: "asyncio.Task[Any]") -> "asyncio.Future[None]":
-    """A future that is done when the task is, whatever came of it."""
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def tell(_: "asyncio.Task[Any]") -> None:
-        if not done.done():
-            done.set_result(None)
-
-    task.add_done_callback(tell)
-    return done

@@ -1,4 +1,4 @@
-"""Signal: tells those who watch that something has come, in the order in which they came."""
+"""What tells that something has come: signals to those who watch, timers after a while."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Signal(Generic[T]):
-    """Watchers are told of each value until they stop watching."""
+    """Watchers are told of each value, in the order in which they came, until they stop."""
 
     __slots__ = ("_next", "_watchers")
 
@@ -42,3 +42,29 @@ class Signal(Generic[T]):
         for key, tell in list(self._watchers.items()):
             if key in self._watchers:  # an earlier watcher may have ended a later one
                 tell(value)
+
+
+class Timer:
+    """Calls `work` on the loop; true while that is still to come."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._handle: asyncio.TimerHandle | None = None
+
+    def __bool__(self) -> bool:
+        return self._handle is not None
+
+    def start(self, after_s: float) -> None:
+        """Calls after so many seconds; one that runs already stays as it is."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(after_s, self._due)
+
+    def _due(self) -> None:
+        self._handle = None
+        self._work()
+
+    def stop(self) -> None:
+        """Calls no more, until it is started again."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None

@@ -1,31 +1,14 @@
 """What all servers share: the handler table, the driver that serves it, answers that wait."""
+# ruff: noqa: I001
 
-from cometmq.serving.answers import Answer, Elsewhere, On, Outcome, Refusal, Request, Wait, refuse
-from cometmq.serving.declare import ADMIN, OPEN, Declared, Permission, Pub, Sub, handles
-from cometmq.serving.driver import Driver, Item, ServingLimits
-from cometmq.serving.gate import Gate
-from cometmq.serving.table import Entry, HandlerTable
+# fmt: off
+from cometmq.serving.driver import ONE_WAY, Driver, Item
+from cometmq.serving.handling import (
+    ADMIN, OPEN, Answer, Gate, Handler, HandlerTable, On, Outcome, Permission, Pub, Refused, Sub,
+    Wait, handler_table, handles,
+)
 
 __all__ = [
-    "ADMIN",
-    "OPEN",
-    "Answer",
-    "Declared",
-    "Driver",
-    "Elsewhere",
-    "Entry",
-    "Gate",
-    "HandlerTable",
-    "Item",
-    "On",
-    "Outcome",
-    "Permission",
-    "Pub",
-    "Refusal",
-    "Request",
-    "ServingLimits",
-    "Sub",
-    "Wait",
-    "handles",
-    "refuse",
+    "ADMIN", "ONE_WAY", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable", "Item", "On",
+    "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table", "handles",
 ]

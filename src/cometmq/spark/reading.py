@@ -20,8 +20,7 @@ from cometmq.protocol import (
     RequestHeader,
     ResponseCode,
 )
-from cometmq.runtime import CometError, Scope
-from cometmq.runtime.chance import fresh
+from cometmq.runtime import CometError, Scope, fresh
 
 GROUP = "cometmq-spark"
 """The group of our pulls. One name for all: a broker that makes no groups by itself can have it."""

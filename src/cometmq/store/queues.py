@@ -43,7 +43,7 @@ class Queue:
     """Its first file is there, or on its way."""
     turn: object = None
     """The turn of the loop that touched it last."""
-    arrivals: Signal[frozenset[int] | None] = field(default_factory=Signal)
+    arrivals: Signal[frozenset[int]] = field(default_factory=Signal)
     """Fires when messages become visible, with the hashes of their tags."""
 
     def __post_init__(self) -> None:

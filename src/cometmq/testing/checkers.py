@@ -40,27 +40,17 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Promise:
-    """A message of an attempt, and where it was said to be stored."""
-
-    attempt: int
-    message_id: str
-    place: Place
-    position: int
-    at: float
-    is_synced: bool
-    """It was promised to be on the disk, not only with the file system."""
-
-
-@dataclass(frozen=True)
 class Stored:
-    """A record that is there."""
+    """A message of an attempt and where it is, as its sender was told or as the log has it."""
 
     attempt: int
     message_id: str
     place: Place
     position: int
-    store_ms: int
+    at: float = field(compare=False)
+    """When its sender was told, or when it was stored: by other clocks."""
+    is_synced: bool = field(default=False, compare=False)
+    """It was promised to be on the disk, not only with the file system."""
 
 
 @dataclass
@@ -90,7 +80,7 @@ class Ledger:
     bodies: dict[bytes, str | None] = field(default_factory=dict)
     """Each body that was ever sent, and the id of its message once that is known."""
     attempts: dict[int, Attempt] = field(default_factory=dict)
-    promises: dict[tuple[int, str], Promise] = field(default_factory=dict)
+    promises: dict[tuple[int, str], Stored] = field(default_factory=dict)
     delivered: dict[str, dict[Place, tuple[int, str]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
@@ -124,7 +114,7 @@ class Ledger:
         for at_member, (message_id, offset_id) in enumerate(pairs):
             place = (topic, queue_id, offset + at_member)
             position = int(offset_id[-16:], 16)
-            promise = Promise(number, message_id, place, position, at, is_synced)
+            promise = Stored(number, message_id, place, position, at, is_synced)
             self.promises[number, message_id] = promise
             self.messages += 1
 
@@ -153,20 +143,20 @@ class Ledger:
                 if not _may_be_lost(promise, deaths):
                     raise Broken(f"{promise} is lost; {deaths}")
                 del self.promises[key]
-            elif (found.place, found.position) != (promise.place, promise.position):
+            elif found != promise:
                 raise Broken(f"{promise} lies somewhere else: {found}")
 
     def _check_order(self, stored: list[Stored], there: dict[tuple[int, str], Stored]) -> None:
         ends: dict[tuple[str, int], int] = defaultdict(int)
-        store_ms = 0
+        stored_at = 0.0
         for one in stored:
             queue = one.place[:2]
             if one.place[2] != ends[queue]:
                 raise Broken(f"{one} should have the number {ends[queue]}")
             ends[queue] += 1
-            if one.store_ms < store_ms:
+            if one.at < stored_at:
                 raise Broken(f"{one} is stored before the one that lies before it")
-            store_ms = one.store_ms
+            stored_at = one.at
         # Who sends after an answer lies behind what was answered.
         earliest = float("inf")
         for one in reversed(stored):
@@ -224,7 +214,7 @@ class Ledger:
         self.bodies[body] = message_id
 
 
-def _may_be_lost(promise: Promise, deaths: Deaths | None) -> bool:
+def _may_be_lost(promise: Stored, deaths: Deaths | None) -> bool:
     if deaths is None or promise.is_synced or not deaths.power_cut:
         return False
     return promise.at >= deaths.at - deaths.window_s

@@ -7,18 +7,17 @@ began, and ends later. A process that dies loses nothing: the page cache stays.
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
 from cometmq.store import MemoryDisk, StoreError, Trouble
 from cometmq.store.disk import Data
 from cometmq.store.memory import PAGE, Inode
-from cometmq.testing.trace import Trace
+from cometmq.testing.simulation import Trace
 
 T = TypeVar("T")
 
 SECTOR = 512
-NEVER = 1 << 60
 GONE = Inode()
 """Stands for a name that is not there."""
 
@@ -32,7 +31,6 @@ ROLL_OVER = "in roll-over"
 POINTS = (WRITE_AND_SYNC, RENAME_AND_SYNC, RECOVERY, ROLL_OVER)
 """Where a death can hurt; one death may lie in several of them."""
 
-
 POSITION = "comet/position"
 """A store that has this file was opened before."""
 
@@ -40,9 +38,16 @@ POSITION = "comet/position"
 class Call(NamedTuple):
     """One call on the disk."""
 
-    number: int
     name: str
     path: str
+
+
+class _Write(NamedTuple):
+    """What a write left in the page cache: its pages as they were then, and the file's length."""
+
+    number: int
+    pages: dict[int, bytes]
+    size: int
 
 
 class ForgetfulInode(Inode):
@@ -52,21 +57,15 @@ class ForgetfulInode(Inode):
         super().__init__()
         self.path = ""
         """The name that it was given last."""
-        self.durable: dict[int, bytes] = {}
-        self.durable_size = 0
-        self._serial = 0
-        self._versions: dict[int, list[tuple[int, bytes]]] = {}
-        """Each page as it was after each write that no sync has covered."""
-        self._sizes: list[tuple[int, int]] = []
+        self.unsynced: list[_Write] = []
+        """What no sync has covered."""
+        self._durable: dict[int, bytes] = {}
+        self._durable_size = 0
         self._doubtful: dict[int, list[bytes]] = {}
         """Pages of a failed sync: the cache calls them clean, the disk may have any version."""
+        self._writes = 0
         self._last = 0
         """Where the last write ended."""
-
-    @property
-    def unsynced(self) -> bool:
-        """Something was written that no sync has covered."""
-        return bool(self._versions or self._sizes)
 
     def write(self, data: Data, offset: int) -> int:
         done = super().write(data, offset)
@@ -80,67 +79,58 @@ class ForgetfulInode(Inode):
         super().resize(size)
         self._changed(cut)
 
-    def _changed(self, numbers: "range | list[int]") -> None:
-        self._serial += 1
-        for number in numbers:
-            page = bytes(self.pages.get(number, bytes(PAGE)))
-            self._versions.setdefault(number, []).append((self._serial, page))
-        if self.size != (self._sizes[-1][1] if self._sizes else self.durable_size):
-            self._sizes.append((self._serial, self.size))
+    def _changed(self, numbers: Iterable[int]) -> None:
+        self._writes += 1
+        pages = {number: bytes(self.pages.get(number, bytes(PAGE))) for number in numbers}
+        self.unsynced.append(_Write(self._writes, pages, self.size))
 
     def begin_sync(self) -> int:
         """What a sync covers that begins now."""
-        return self._serial
+        return self._writes
 
     def end_sync(self, covered: int) -> None:
         """That sync is over: what it covers is on the disk."""
-        for number, versions in list(self._versions.items()):
-            done = [page for serial, page in versions if serial <= covered]
-            if done:
-                self.durable[number] = done[-1]
+        while self.unsynced and self.unsynced[0].number <= covered:
+            _, pages, self._durable_size = self.unsynced.pop(0)
+            self._durable.update(pages)
+            for number in pages:
                 self._doubtful.pop(number, None)
-                del versions[: len(done)]
-            if not versions:
-                del self._versions[number]
-        while self._sizes and self._sizes[0][0] <= covered:
-            self.durable_size = self._sizes.pop(0)[1]
 
     def fail_sync(self) -> None:
         """The pages are marked clean all the same, as Linux does: no later sync covers them."""
-        for number, versions in self._versions.items():
-            self._doubtful.setdefault(number, []).extend(page for _, page in versions)
-        self._versions.clear()
+        for write in self.unsynced:
+            for number, page in write.pages.items():
+                self._doubtful.setdefault(number, []).append(page)
+            write.pages.clear()
 
     def flip(self, offset: int, bit: int) -> None:
         """A bit of the medium turns over."""
         number, inside = divmod(offset, PAGE)
         self.pages.setdefault(number, bytearray(PAGE))[inside] ^= 1 << bit
-        page = bytearray(self.durable.get(number, bytes(PAGE)))
+        page = bytearray(self._durable.get(number, bytes(PAGE)))
         page[inside] ^= 1 << bit
-        self.durable[number] = bytes(page)
+        self._durable[number] = bytes(page)
 
     def after_cut(self, chance: random.Random) -> "ForgetfulInode":
         """What the disk has when the power is back."""
         left = ForgetfulInode()
         keeps = _choose(chance)
-        sizes = [self.durable_size, *(size for _, size in self._sizes)]
-        left.size = sizes[-1 if keeps == 1 else 0 if keeps == 0 else chance.randrange(len(sizes))]
-        for number in sorted({*self.durable, *self._versions, *self._doubtful}):
-            page = self._survivor(number, keeps, chance)
-            if number * PAGE < left.size:
-                left.durable[number] = page
-                left.pages[number] = bytearray(page)
-        left.durable_size = left.size
-        if left.size % PAGE and (last := left.pages.get(left.size // PAGE)) is not None:
-            last[left.size % PAGE :] = bytes(PAGE - left.size % PAGE)
-            left.durable[left.size // PAGE] = bytes(last)
+        sizes = [self._durable_size, *(write.size for write in self.unsynced)]
+        size = sizes[-1 if keeps == 1 else 0 if keeps == 0 else chance.randrange(len(sizes))]
+        written = {number for write in self.unsynced for number in write.pages}
+        for number in sorted({*self._durable, *self._doubtful, *written}):
+            left.pages[number] = bytearray(self._survivor(number, keeps, chance))
+        left.size = size + PAGE
+        Inode.resize(left, size)
+        left._durable = {number: bytes(page) for number, page in left.pages.items()}
+        left._durable_size = size
         return left
 
     def _survivor(self, number: int, keeps: float, chance: random.Random) -> bytes:
         versions: list[bytes] = [
-            self.durable.get(number, bytes(PAGE)),
+            self._durable.get(number, bytes(PAGE)),
             *self._doubtful.get(number, ()),
-            *(page for _, page in self._versions.get(number, ())),
+            *(write.pages[number] for write in self.unsynced if number in write.pages),
         ]
         if len(versions) == 1:
             return versions[0]
@@ -168,10 +158,10 @@ def _choose(chance: random.Random) -> float:
     return chance.choice((0, 1, 0.2, 0.5, 0.8))
 
 
-class _Rename(NamedTuple):
+class _Naming(NamedTuple):
     """A change of names that may be lost as a whole; a rename changes two."""
 
-    folders: tuple[str, ...]
+    folders: set[str]
     changes: dict[str, Inode | None]
     is_rename: bool
 
@@ -183,13 +173,11 @@ class ForgetfulDisk(MemoryDisk):
         super().__init__()
         self.random = chance or random.Random(0)
         self.trace = trace or Trace()
-        self.calls = 0
         self.counts: Counter[tuple[str, str]] = Counter()
         """How often each call was made, by folder: `counts["sync", "commitlog"]`."""
         self.dead = False
         self.points: list[str] = []
         """In which of POINTS it was when it died."""
-        self._recovering = False
         self.full = False
         self.sync_s = 0.0
         """How long a sync takes, beyond what the seed wants."""
@@ -197,10 +185,11 @@ class ForgetfulDisk(MemoryDisk):
         """Lets others go on in the middle of a thread's work (`SimulatedThreads.pause`)."""
         self.died: Callable[[], None] = lambda: None
         """Called at the moment of a death that was ordered."""
+        self._recovering = False
         self._dies: Callable[[Call], bool] = lambda call: False
-        self._fails: dict[tuple[str, str], Trouble] = {}
+        self._fails: list[tuple[str, str]] = []
         self._durable: dict[str, Inode | None] = {"": None}
-        self._unsynced: list[_Rename] = []
+        self._unsynced: list[_Naming] = []
 
     # What can be ordered
 
@@ -213,12 +202,12 @@ class ForgetfulDisk(MemoryDisk):
         if not self.dead:
             self.dead = True
             self.points = self._points()
-            self.trace.add("dead", self.calls)
+            self.trace.add("dead")
             self.died()
 
-    def fail_once(self, name: str, path: str, trouble: Trouble = Trouble.BROKEN) -> None:
+    def fail_once(self, name: str, path: str) -> None:
         """The next such call on a path that begins so fails."""
-        self._fails[name, path] = trouble
+        self._fails.append((name, path))
 
     def flip(self, path: str, offset: int, bit: int = 0) -> None:
         """Turns one bit of a file over."""
@@ -240,7 +229,6 @@ class ForgetfulDisk(MemoryDisk):
 
     def after_cut(self) -> "ForgetfulDisk":
         """The disk when the power is back."""
-        self.dead = True
         names = dict(self._durable)
         keeps = _choose(self.random)
         for change in self._unsynced:
@@ -262,13 +250,12 @@ class ForgetfulDisk(MemoryDisk):
 
     def after_kill(self) -> "ForgetfulDisk":
         """The disk for the next process: nothing is lost, and nothing is safer than it was."""
-        self.dead = True
         left = self._next()
-        left.names, left._durable = self.names, self._durable
-        left._unsynced = self._unsynced
+        left.names, left._durable, left._unsynced = self.names, self._durable, self._unsynced
         return left
 
     def _next(self) -> "ForgetfulDisk":
+        self.dead = True
         return ForgetfulDisk(self.random, trace=self.trace)
 
     # Every call comes through here
@@ -282,14 +269,13 @@ class ForgetfulDisk(MemoryDisk):
         if isinstance(inode, ForgetfulInode):
             path = inode.path
         self._check(name, path)
-        self.calls += 1
         self.counts[name, path.partition("/")[0]] += 1
         if name == "lock":
             self._recovering = POSITION in self.names
         elif path.startswith("config/"):  # a broker reads its tables once the store is open
             self._recovering = False
         self.trace.add("disk", name, path)
-        if self._dies(Call(self.calls, name, path)):
+        if self._dies(Call(name, path)):
             if name in WRITES and self.random.random() < 0.5:
                 work()
             self.die()
@@ -314,10 +300,10 @@ class ForgetfulDisk(MemoryDisk):
     def _fail(self, name: str, path: str) -> None:
         if self.full and name in ("pwrite", "allocate", "create"):
             raise StoreError(Trouble.FULL, name, path, "as it was ordered")
-        for (failing, start), trouble in list(self._fails.items()):
-            if name == failing and path.startswith(start):
-                del self._fails[failing, start]
-                raise StoreError(trouble, name, path, "as it was ordered")
+        for ordered in self._fails:
+            if name == ordered[0] and path.startswith(ordered[1]):
+                self._fails.remove(ordered)
+                raise StoreError(Trouble.BROKEN, name, path, "as it was ordered")
 
     def _sync(self, path: str, inode: ForgetfulInode) -> None:
         try:
@@ -331,54 +317,44 @@ class ForgetfulDisk(MemoryDisk):
         inode.end_sync(covered)
 
     def _rename(self, name: str, path: str, work: Callable[[], T]) -> T:
-        paths = path.split(" -> ")
-        before = [self.names.get(one, GONE) for one in paths]
+        before = {one: self.names.get(one, GONE) for one in path.split(" -> ")}
         result = work()
-        after = [self.names.get(one, GONE) for one in paths]
-        for one, inode in zip(paths, after, strict=True):
+        after = {one: self.names.get(one, GONE) for one in before}
+        changes = {one: inode for one, inode in after.items() if inode is not before[one]}
+        for one, inode in changes.items():
             if isinstance(inode, ForgetfulInode):
                 inode.path = one
-        changes = {
-            one: now for one, old, now in zip(paths, before, after, strict=True) if now is not old
-        }
         if changes:
-            folders = tuple(dict.fromkeys(_folder(one) for one in paths))
-            self._unsynced.append(_Rename(folders, changes, name == "rename"))
+            self._unsynced.append(_Naming(set(map(_folder, before)), changes, name == "rename"))
         return result
 
     def _sync_folder(self, folder: str) -> None:
-        done = [one for one in self._unsynced if folder in one.folders]
-        for change in done:
-            at = self._unsynced.index(change)
+        kept: list[_Naming] = []
+        for change in self._unsynced:
+            if folder not in change.folders:
+                kept.append(change)
+                continue
             self._durable.update(change.changes)
             # What was done to the same names before is history.
-            for older in self._unsynced[:at]:
+            for older in kept:
                 for path in change.changes:
                     older.changes.pop(path, None)
-            del self._unsynced[at]
+        self._unsynced = kept
 
     # Where it died
 
     def _points(self) -> list[str]:
-        dirty = [
-            path
-            for path, inode in self.names.items()
-            if path.startswith("commitlog/")
-            and isinstance(inode, ForgetfulInode)
-            and inode.unsynced
-        ]
-        renamed = [one for one in self._unsynced if one.is_rename and one.changes]
-        rolling = [
-            path
-            for path in (*self.names, *(path for one in renamed for path in one.changes))
-            if path.startswith(("comet/new-commitlog", "commitlog/"))
-            and (path.startswith("comet/") or path not in self._durable)
-        ]
+        renamed = [one.changes for one in self._unsynced if one.is_rename and one.changes]
+        names = {**self.names, **{path: None for changes in renamed for path in changes}}
+        logs = [path for path in names if path.startswith("commitlog/")]
+        dirty = [path for path in logs if getattr(self.names.get(path), "unsynced", False)]
+        rolls = any(path.startswith("comet/new-commitlog") for path in names)
+        rolls |= any(path not in self._durable for path in logs)
         found = {
             WRITE_AND_SYNC: bool(dirty),
             RENAME_AND_SYNC: bool(renamed),
             RECOVERY: self._recovering,
-            ROLL_OVER: bool(rolling) or len(dirty) > 1,
+            ROLL_OVER: rolls or len(dirty) > 1,
         }
         return [point for point in POINTS if found[point]]
 

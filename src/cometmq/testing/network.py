@@ -1,101 +1,78 @@
 """The simulated network: machines, connections with delays by the seed, and faults to order."""
 
 import asyncio
-import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from errno import EADDRINUSE, ECONNREFUSED
 from itertools import count
+from random import Random
 
 from cometmq.net import Address, Receiver, Transport
 from cometmq.net.network import Accept
-from cometmq.testing.trace import Trace
+from cometmq.testing.simulation import TICK_S, Trace
 
-FIRST_PORT = 20_000
-TICK_S = 1e-7
 HIGH_WATER = 1 << 20
 PIECE = 16 << 10
 """The largest piece that arrives at once; a real socket reads no more than 256 KiB."""
 
 
+@dataclass(eq=False)
 class SimulatedNetwork:
     """Connects machines; all delays come from its random numbers."""
 
-    def __init__(
-        self,
-        chance: random.Random,
-        *,
-        least_s: float = 0.00005,
-        most_s: float = 0.002,
-        trace: Trace | None = None,
-    ) -> None:
-        self.random = chance
-        self.trace = trace or Trace()
-        self._least_s = least_s
-        self._most_s = most_s
-        self._ports = count(FIRST_PORT)
-        self._numbers = count()
-        self.listeners: dict[Address, SimulatedListener] = {}
-        self.connections: dict[int, tuple[_End, _End]] = {}
-
-    def delay(self) -> float:
-        """How long the next piece takes."""
-        return self.random.uniform(self._least_s, self._most_s)
-
-    def free_port(self) -> int:
-        """A port that nobody has had."""
-        return next(self._ports)
+    random: Random
+    _: KW_ONLY
+    least_s: float = 0.00005
+    most_s: float = 0.002
+    trace: Trace = field(default_factory=Trace)
+    ports: Iterator[int] = field(default_factory=lambda: count(20_000))
+    """Each is given once."""
+    numbers: Iterator[int] = field(default_factory=count)
+    listeners: dict[Address, "SimulatedListener"] = field(default_factory=dict)
+    ends: dict["_End", None] = field(default_factory=dict)
+    """Both ends of every connection."""
 
     def machine(self, host: str = "127.0.0.1") -> "Machine":
         """A machine of its own on this network."""
         return Machine(self, host)
 
-    def cut(self, number: int | None = None) -> bool:
-        """Cuts one connection, a random one where no number is given; False where there is none."""
-        if not self.connections:
-            return False
-        if number is None:
-            number = self.random.choice(list(self.connections))
-        for end in self.connections[number]:
-            end.lose(ConnectionResetError("the connection was cut"))
-        return True
-
-    def pair(self, one: "Machine", other: "Machine", here: Address, there: Address) -> "_Pair":
-        """Two ends that belong together."""
-        number = next(self._numbers)
-        near, far = _End(self, number, one, here, there), _End(self, number, other, there, here)
-        near.peer, far.peer = far, near
-        self.connections[number] = (near, far)
-        return near, far
+    def cut(self) -> None:
+        """Cuts one of the connections, if there are any."""
+        if self.ends:
+            self.random.choice(list(self.ends)).cut()
 
 
+@dataclass(eq=False)
 class Machine:
     """One machine's place on the network: what a node or a client is given as `network=`."""
 
-    def __init__(self, network: SimulatedNetwork, host: str) -> None:
-        self.network = network
-        self.host = host
-        self.on = True
-        self.slow_s = 0.0
-        """Added to every delay from and to this machine."""
+    network: SimulatedNetwork
+    host: str
+    on: bool = True
+    slow_s: float = 0.0
+    """Added to every delay from and to this machine."""
 
     async def listen(self, host: str, port: int, accept: Accept) -> "SimulatedListener":
         """Listens on a port of this machine."""
-        address = Address(host, port or self.network.free_port())
+        address = Address(host, port or next(self.network.ports))
         if address in self.network.listeners:
             raise OSError(EADDRINUSE, "Address already in use")
-        listener = SimulatedListener(self, address, accept)
-        self.network.listeners[address] = listener
+        listener = self.network.listeners[address] = SimulatedListener(self, address, accept)
         return listener
 
     async def connect(self, host: str, port: int, accept: Accept) -> Transport:
         """Connects to whoever listens there when the request arrives."""
-        await asyncio.sleep(self.network.delay() + self.slow_s)
-        listener = self.network.listeners.get(Address(host, port))
+        network = self.network
+        await asyncio.sleep(network.random.uniform(network.least_s, network.most_s) + self.slow_s)
+        listener = network.listeners.get(Address(host, port))
         if listener is None or not listener.machine.on or not self.on:
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
-        here = Address(self.host, self.network.free_port())
-        near, far = self.network.pair(self, listener.machine, here, listener.address)
+        here, number = Address(self.host, next(network.ports)), next(network.numbers)
+        near = _End(self, here, listener.address, number)
+        far = _End(listener.machine, listener.address, here, number)
+        near.peer, far.peer = far, near
+        network.ends |= {near: None, far: None}
         far.receiver = listener.accept(far)
         near.receiver = accept(near)
         return near
@@ -107,59 +84,54 @@ class Machine:
     def power_off(self) -> None:
         """Everything of this machine is gone at once; its peers notice a little later."""
         self.stop()
-        for address in [a for a, one in self.network.listeners.items() if one.machine is self]:
-            del self.network.listeners[address]
-        for ends in list(self.network.connections.values()):
-            for end in ends:
-                if end.machine is self:
-                    end.vanish()
+        for listener in list(self.network.listeners.values()):
+            if listener.machine is self:
+                listener.close()
+        for end in self._ends():
+            end.vanish()
 
     def cut_connections(self) -> None:
         """Cuts all connections of this machine; it goes on."""
-        for number, ends in list(self.network.connections.items()):
-            if any(end.machine is self for end in ends):
-                self.network.cut(number)
+        for end in self._ends():
+            end.cut()
+
+    def _ends(self) -> list["_End"]:
+        return [end for end in self.network.ends if end.machine is self]
 
 
+@dataclass(eq=False)
 class SimulatedListener:
     """A port that is listened on."""
 
-    def __init__(self, machine: Machine, address: Address, accept: Accept) -> None:
-        self.machine = machine
-        self.address = address
-        self.accept = accept
+    machine: Machine
+    address: Address
+    accept: Accept
 
     def close(self) -> None:
         """Takes no further connections."""
         self.machine.network.listeners.pop(self.address, None)
 
 
+@dataclass(eq=False)
 class _End:
     """One end of a connection."""
 
-    peer: "_End"
+    machine: Machine
+    local: Address
+    remote: Address
+    number: int
+    peer: "_End" = field(init=False)
+    receiver: Receiver | None = None
+    _reading: bool = True
+    _closing: bool = False
+    _on_the_way: int = 0
+    _full: bool = False
+    _arrives: float = 0.0
+    _arrived: deque[bytes] = field(default_factory=deque)
 
-    def __init__(
-        self,
-        network: SimulatedNetwork,
-        number: int,
-        machine: Machine,
-        local: Address,
-        remote: Address,
-    ) -> None:
-        self.local = local
-        self.remote = remote
-        self.machine = machine
-        self.receiver: Receiver | None = None
-        self._network = network
-        self._number = number
-        self._open = True
-        self._reading = True
-        self._closing = False
-        self._on_the_way = 0
-        self._full = False
-        self._arrives = 0.0
-        self._arrived: deque[bytes] = deque()
+    @property
+    def _open(self) -> bool:
+        return self in self.machine.network.ends
 
     def write(self, data: bytes) -> None:
         """Sends bytes, in pieces that arrive in order, each when the seed wants."""
@@ -167,7 +139,8 @@ class _End:
             return
         view = memoryview(bytes(data))
         while view:
-            length = min(len(view), self._network.random.choice((7, 512, PIECE, PIECE, PIECE)))
+            sizes = (7, 512, PIECE, PIECE, PIECE)
+            length = min(len(view), self.machine.network.random.choice(sizes))
             self._send(bytes(view[:length]))
             view = view[length:]
         if self._on_the_way > HIGH_WATER and not self._full and self.receiver is not None:
@@ -180,29 +153,25 @@ class _End:
 
     def _at_peer(self, work: Callable[[], None]) -> None:
         """Does something where the peer is, after what was sent before."""
-        loop = asyncio.get_running_loop()
+        loop, network = asyncio.get_running_loop(), self.machine.network
         slow = self.machine.slow_s + self.peer.machine.slow_s
         # Timers of one moment come in no certain order, and bytes must not overtake each other.
-        soonest = loop.time() + self._network.delay() + slow
-        self._arrives = max(self._arrives + TICK_S, soonest)
+        delay = network.random.uniform(network.least_s, network.most_s)
+        self._arrives = max(self._arrives + TICK_S, loop.time() + delay + slow)
         loop.call_at(self._arrives, work)
 
     def _arrive(self, piece: bytes) -> None:
-        if not self._open:
-            return
-        self._arrived.append(piece)
-        self._hand_on()
+        if self._open:
+            self._arrived.append(piece)
+            self._hand_on()
 
     def _hand_on(self) -> None:
-        while self._hears and self._arrived and self.receiver is not None:
+        while self._reading and self._open and self.machine.on and self._arrived:
             piece = self._arrived.popleft()
-            self._network.trace.add("net", self._number, self.local, piece)
+            self.machine.network.trace.add("net", self.number, self.local, piece)
             self.peer._taken(len(piece))
+            assert self.receiver is not None, "bytes take some time, and both ends stand at once"
             self.receiver.received(piece)
-
-    @property
-    def _hears(self) -> bool:
-        return self._reading and self._open and self.machine.on
 
     def _taken(self, length: int) -> None:
         self._on_the_way -= length
@@ -220,22 +189,28 @@ class _End:
 
     def abort(self) -> None:
         """Ends the connection at once."""
-        self.lose(None)
-        self._at_peer(lambda: self.peer.lose(ConnectionResetError("reset by peer")))
+        self._leave("reset by peer", None)
+
+    def cut(self) -> None:
+        """The connection breaks, at both ends at once."""
+        for end in (self, self.peer):
+            end.lose(ConnectionResetError("the connection was cut"))
+
+    def vanish(self) -> None:
+        """This end's machine is off: the peer finds out, later; what still waits here ends now."""
+        self._leave("the peer's machine is off", ConnectionAbortedError("this machine is off"))
+
+    def _leave(self, told: str, error: Exception | None) -> None:
+        self._at_peer(lambda: self.peer.lose(ConnectionResetError(told)))
+        self.lose(error)
 
     def lose(self, error: Exception | None) -> None:
         """The connection has ended for this end."""
         if self._open:
-            self._open = False
-            self._network.connections.pop(self._number, None)
+            del self.machine.network.ends[self]
             self._arrived.clear()
             if self.receiver is not None:
                 self.receiver.closed(error)
-
-    def vanish(self) -> None:
-        """This end's machine is off: the peer finds out, later; what still waits here ends now."""
-        self._at_peer(lambda: self.peer.lose(ConnectionResetError("the peer's machine is off")))
-        self.lose(ConnectionAbortedError("this machine is off"))
 
     def pause_reading(self) -> None:
         """Keeps what arrives."""
@@ -245,6 +220,3 @@ class _End:
         """Hands on what was kept."""
         self._reading = True
         asyncio.get_running_loop().call_soon(self._hand_on)
-
-
-_Pair = tuple[_End, _End]

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import random
+from contextlib import closing
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, Self
 
 from cometmq import node
@@ -11,7 +13,7 @@ from cometmq.broker import Broker, BrokerSettings
 from cometmq.client import Consumer, Producer
 from cometmq.message import Message
 from cometmq.nameserver import NameServerSettings
-from cometmq.net import Address, Channel, LocalNetwork, Network
+from cometmq.net import Address, LocalNetwork, Network, Pool
 from cometmq.protocol import (
     Command,
     RequestHeader,
@@ -23,7 +25,7 @@ from cometmq.runtime import CometError, LocalThreads, Threads
 from cometmq.store import Disk, LocalDisk, MemoryDisk, StoreSettings
 from cometmq.testing.disk import ForgetfulDisk
 from cometmq.testing.network import Machine
-from cometmq.testing.threads import SimulatedThreads
+from cometmq.testing.simulation import SimulatedThreads
 
 SMALL_LOG = 4 << 20
 ASK_S = 5.0
@@ -53,10 +55,10 @@ class Node:
         self._machine = machine
         self._threads = threads
         host = machine.host if machine is not None else "127.0.0.1"
-        free = machine.network.free_port if machine is not None else int
-        at_host = {"listen_port": free(), "bind_address": host, "broker_ip1": host}
+        ports = machine.network.ports if machine is not None else repeat(0)
+        at_host = {"listen_port": next(ports), "bind_address": host, "broker_ip1": host}
         self._settings = node.NodeSettings(
-            NameServerSettings(host, free()),
+            NameServerSettings(host, next(ports)),
             replace(BrokerSettings(), **{**at_host, **(broker or {})}),
             replace(StoreSettings(mapped_file_size_commit_log=SMALL_LOG), **(store or {})),
         )
@@ -66,7 +68,8 @@ class Node:
             disk = MemoryDisk() if machine is None else ForgetfulDisk(self._chance)
         self.disk: Disk = disk
         """What it stores on; faults of a ForgetfulDisk are ordered there."""
-        self._client_machine = machine.network.machine(host) if machine is not None else None
+        self.client_network: Network | None = machine and machine.network.machine(host)
+        """What clients of this node are given as `network=`; None stands for the real one."""
         self._death = asyncio.Event()
         self._node = self._make()
 
@@ -121,11 +124,6 @@ class Node:
         """The offset that the broker has for a group, topic and queue, read without asking it."""
         return self.broker._offsets.get(*key)
 
-    @property
-    def client_network(self) -> Network | None:
-        """What clients of this node are given as `network=`; None stands for the real one."""
-        return self._client_machine
-
     async def start(self) -> None:
         """Starts it, so that clients find it; one that died has the same address as before."""
         await self.boot()
@@ -178,13 +176,13 @@ class Node:
 
     def producer(self, group: str = "test-producer", **more: Any) -> Producer:
         """A producer for this node."""
-        return Producer(self.namesrv, group=group, network=self._client_machine, **more)
+        return Producer(self.namesrv, group=group, network=self.client_network, **more)
 
     def consumer(self, subscribe: dict[str, str], group: str = "test", **more: Any) -> Consumer:
         """A consumer for this node; it begins at the first message."""
         more = {"start": "earliest", **more}
         return Consumer(
-            self.namesrv, group=group, subscribe=subscribe, network=self._client_machine, **more
+            self.namesrv, group=group, subscribe=subscribe, network=self.client_network, **more
         )
 
     async def ask(
@@ -192,12 +190,8 @@ class Node:
     ) -> Command:
         """One request to the broker, or to another address, and its answer."""
         where = Address.parse(at) if at is not None else self.address
-        network = self._client_machine or LocalNetwork()
-        channel = await Channel.open(network, where, lambda command: None)
-        try:
-            return await channel.ask(Command.request(header, body), ASK_S)
-        finally:
-            channel.close()
+        with closing(Pool(self.client_network)) as pool:
+            return await pool.ask(where, header, ASK_S, body)
 
     async def make_topic(self, topic: str, queues: int = 4) -> None:
         """Makes a topic."""

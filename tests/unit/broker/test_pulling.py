@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from cometmq.broker.handlers.reading import view_message_by_id
+from cometmq.broker.handlers.pulling import view_message_by_id
 from cometmq.kernel import records
 from cometmq.protocol import (
     ConsumerData,
@@ -16,7 +16,7 @@ from cometmq.protocol import (
     UpdateAndCreateSubscriptionGroup,
     ViewMessageById,
 )
-from cometmq.serving import Wait
+from cometmq.serving import Refused, Wait
 from cometmq.store import Cold
 from tests.unit.broker.conftest import connect, pulling
 
@@ -185,6 +185,26 @@ def test_other_tags_end_a_held_pull_only_at_the_next_scan_and_with_their_offset(
     broker(work)
 
 
+def test_another_tag_does_not_delay_the_wanted_one(broker):
+    async def work(asker):
+        await fill(asker, 1, tag=lambda n: "a")
+        held = asyncio.ensure_future(asker.pull(offset=1, tags="a", hold_ms=30_000))
+        other = await connect(asker.node)
+        await asyncio.sleep(1)
+        await other.send(properties={"TAGS": "b"})
+        await asyncio.sleep(2)
+        began = now()
+        await other.send(body=b"wanted", properties={"TAGS": "a"})
+        assert [one.body for one in records.decode_all((await held).body)] == [b"wanted"]
+        assert now() - began < 0.1
+        again = asyncio.ensure_future(asker.pull(offset=3, tags="a", hold_ms=8_000))
+        await asyncio.sleep(7)
+        assert not again.done()
+        assert (await again).code == 19
+
+    broker(work)
+
+
 @pytest.mark.spec("RN10")
 def test_all_pulls_held_on_a_queue_are_answered_by_one_message(broker):
     async def work(asker):
@@ -239,7 +259,8 @@ def test_a_record_that_the_disk_does_not_deliver_is_not_said_to_be_missing():
     store = types.SimpleNamespace(message_at=lambda position: cold)
     waits = view_message_by_id(store, ViewMessageById(0), 1_000)
     assert isinstance(waits, Wait)
-    late = waits.then(waits.until_ms)
-    assert (late.code, late.remark) == (2, "the disk did not deliver in time, ask again")
+    with pytest.raises(Refused, match="the disk did not deliver in time, ask again") as late:
+        waits.then(waits.until_ms)
+    assert late.value.code == 2
     cold.end(b"record", None)
     assert waits.then(1_001).body == b"record"

@@ -6,10 +6,10 @@ import types
 
 from cometmq.broker import BrokerSettings
 from cometmq.broker.registration import Registration
-from cometmq.net import Address, Server
+from cometmq.net import Address, Pool, Server
 from cometmq.protocol import RegisterBroker, RegisterBrokerAnswer, TopicConfigWrapper
 from cometmq.runtime import Clock, Scope, Signal
-from cometmq.serving import OPEN, Driver, Gate, HandlerTable, handles, refuse
+from cometmq.serving import OPEN, Driver, Gate, Refused, handler_table, handles
 from cometmq.testing import SimulatedNetwork, simulate
 
 
@@ -23,7 +23,9 @@ class Answers:
 @handles(RegisterBroker, needs=OPEN)
 def register(answers: Answers, ask: RegisterBroker):
     code = answers.codes.pop(0)
-    return refuse(code, "not now") if code else RegisterBrokerAnswer()
+    if code:
+        raise Refused(code, "not now")
+    return RegisterBrokerAnswer()
 
 
 def test_a_registration_that_was_refused_is_made_again_after_a_second():
@@ -32,12 +34,13 @@ def test_a_registration_that_was_refused_is_made_again_after_a_second():
         module = types.ModuleType("handlers")
         module.register = register
         answers = Answers(1, 1, 0, 0)
-        driver = Driver(HandlerTable([module], [answers]), Gate("127.0.0.1"), Clock())
+        driver = Driver(handler_table([module], [answers]), Gate("127.0.0.1"), Clock())
         server = Server(driver.took)
         await server.start(network.machine(), "127.0.0.1", 1)
         topics = types.SimpleNamespace(wrapper=TopicConfigWrapper, changed=Signal())
         here = Address("127.0.0.1", 2)
-        told = Registration(BrokerSettings(), [server.address], network.machine(), topics, here)
+        pool = Pool(network.machine())
+        told = Registration(BrokerSettings(), [server.address], pool, topics, here)
         async with Scope() as scope:
             told.start(scope)
             await asyncio.sleep(0.5)

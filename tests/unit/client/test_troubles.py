@@ -33,7 +33,7 @@ def with_node(work, **settings):
     async def main():
         machine = SimulatedNetwork(random.Random(1)).machine()
         async with Node(machine=machine, chance=random.Random(2), **settings) as node:
-            node._client_machine = moody = Moody(node.client_network)
+            node.client_network = moody = Moody(node.client_network)
             return await work(node, moody)
 
     return simulate(main)

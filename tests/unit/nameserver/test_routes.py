@@ -2,7 +2,7 @@
 
 import pytest
 
-from cometmq.nameserver.routes import NotRegistered, Routes
+from cometmq.nameserver.routes import Routes
 from cometmq.protocol import (
     DataVersion,
     RegisterBroker,
@@ -10,6 +10,7 @@ from cometmq.protocol import (
     TopicConfig,
     TopicConfigWrapper,
 )
+from cometmq.serving import Refused
 
 NOW = 1_000_000
 
@@ -53,7 +54,7 @@ def test_a_registered_broker_is_in_the_routes_of_its_topics_and_in_the_cluster(r
 def test_a_slave_is_told_its_living_master(routes):
     routes.register(hello(), topics("T", "U"), 1, NOW)
     told = routes.register(hello("10.0.0.2:10911", number=1), topics("T", "U"), 2, NOW)
-    assert (told.master_address, told.ha_address) == ("10.0.0.1:10911", "10.0.0.1:10912")
+    assert (told.master_addr, told.ha_server_addr) == ("10.0.0.1:10911", "10.0.0.1:10912")
 
 
 @pytest.mark.spec("RN32")
@@ -81,7 +82,7 @@ def test_a_master_that_was_replaced_is_ignored(routes):
 
 @pytest.mark.spec("RN35")
 def test_one_topic_before_the_full_registration_is_refused_and_leaves_nothing(routes):
-    with pytest.raises(NotRegistered, match="register broker failed"):
+    with pytest.raises(Refused, match="register broker failed"):
         routes.register(hello(), topics("T"), 1, NOW)
     assert routes.cluster().broker_addr_table == {}
 
@@ -126,5 +127,14 @@ def test_a_silent_broker_goes_after_120_seconds_or_the_time_it_asked_for(routes)
     assert routes.expire(NOW + 10_000) == []
     assert routes.expire(NOW + 10_001) == [2]
     assert routes.expire(NOW + 120_000) == []
+    assert routes.expire(NOW + 120_001) == [1]
+    assert routes.route("T") is None
+
+
+def test_a_broker_that_outlives_its_name_goes_without_harm(routes):
+    """Another broker took its place under the same name and id, and left again."""
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.register(hello("10.0.0.9:10911"), topics("T", "U", version=2), 2, NOW)
+    routes.unregister("10.0.0.9:10911")
     assert routes.expire(NOW + 120_001) == [1]
     assert routes.route("T") is None

@@ -14,6 +14,7 @@ from cometmq.protocol import (
     HeartBeat,
     OffsetAnswer,
     QueryConsumerOffset,
+    ViewMessageById,
 )
 from cometmq.runtime import Clock, Signal
 from cometmq.serving import (
@@ -21,12 +22,10 @@ from cometmq.serving import (
     Answer,
     Driver,
     Gate,
-    HandlerTable,
-    Request,
-    ServingLimits,
+    Refused,
     Wait,
+    handler_table,
     handles,
-    refuse,
 )
 from cometmq.testing import SimulatedNetwork, simulate
 
@@ -53,6 +52,12 @@ def wait_for_the_bell(bell: Bell, ask: GetMaxOffset, now_ms: int):
     return look(now_ms)
 
 
+@handles(ViewMessageById, needs=OPEN)
+def wait_for_ever(bell: Bell, ask: ViewMessageById, now_ms: int):
+    """Has another bug: it waits on when its time is over."""
+    return Wait(bell.rings, now_ms + 5_000, lambda now_ms: Wait(bell.rings, now_ms + 5_000, None))
+
+
 @handles(GetMinOffset, needs=OPEN)
 def fail(ask: GetMinOffset):
     """Has a bug."""
@@ -60,15 +65,15 @@ def fail(ask: GetMinOffset):
 
 
 @handles(HeartBeat, needs=OPEN, largest_body=10)
-def echo(ask: HeartBeat, request: Request):
+def echo(ask: HeartBeat, request: Command):
     """Gives the body back."""
-    return Answer(body=request.body, extra={"length": str(len(request.body))})
+    return Answer(body=request.body)
 
 
 @handles(QueryConsumerOffset, needs=OPEN)
 def say_no(ask: QueryConsumerOffset):
     """Refuses."""
-    return refuse(22, "no")
+    raise Refused(22, "no")
 
 
 def with_driver(work, **limits):
@@ -76,10 +81,10 @@ def with_driver(work, **limits):
         network = SimulatedNetwork(random.Random(2))
         bell = Bell()
         module = types.ModuleType("handlers")
-        for one in (wait_for_the_bell, fail, echo, say_no):
+        for one in (wait_for_the_bell, wait_for_ever, fail, echo, say_no):
             setattr(module, one.__name__, one)
-        table = HandlerTable([module], [bell])
-        driver = Driver(table, Gate("127.0.0.1"), Clock(), ServingLimits(**limits))
+        table = handler_table([module], [bell])
+        driver = Driver(table, Gate("127.0.0.1"), Clock(), **limits)
         server = Server(driver.took, Limits())
         await server.start(network.machine(), "127.0.0.1", 1)
         channel = await Channel.open(network.machine(), server.address, lambda asked: None)
@@ -104,7 +109,7 @@ def test_a_handler_waits_again_and_answers_on_the_state_of_then():
             await asyncio.sleep(1)
             bell.rings.fire(None)
         assert OffsetAnswer.read((await answer).fields).offset == 3
-        assert table.find(30).waiting == 0
+        assert table[30].waiting == 0
         assert not bell.rings
 
     with_driver(work)
@@ -126,10 +131,10 @@ def test_what_a_closed_connection_waits_for_is_dropped():
     async def work(channel, bell, table):
         answer = asyncio.ensure_future(ask(channel))
         await asyncio.sleep(1)
-        assert table.find(30).waiting == 1
+        assert table[30].waiting == 1
         channel.close()
         await asyncio.sleep(1)
-        assert table.find(30).waiting == 0
+        assert table[30].waiting == 0
         assert not bell.rings
         answer.cancel()
 
@@ -137,7 +142,7 @@ def test_what_a_closed_connection_waits_for_is_dropped():
 
 
 @pytest.mark.spec("RN57")
-@pytest.mark.parametrize(("limits", "taken"), [({}, 3), ({"waiting": 2}, 2)])
+@pytest.mark.parametrize(("limits", "taken"), [({}, 3), ({"most_waiting": 2}, 2)])
 def test_more_than_may_wait_are_told_to_come_later(limits, taken):
     async def work(channel, bell, table):
         bell.looked = -1000
@@ -158,6 +163,15 @@ def test_a_bug_is_code_1_and_the_connection_lives_on():
         answer = await ask(channel, GetMinOffset("T", 0))
         assert (answer.code, answer.remark) == (1, "ZeroDivisionError: a bug")
         assert (await ask(channel, HeartBeat(), b"abc")).body == b"abc"
+
+    with_driver(work)
+
+
+def test_a_handler_that_waits_on_when_its_time_is_over_is_a_bug_and_leaves_nobody_waiting():
+    async def work(channel, bell, table):
+        answer = await ask(channel, ViewMessageById(0))
+        assert (answer.code, table[33].waiting) == (1, 0)
+        assert "wait_for_ever must answer when its time is over" in answer.remark
 
     with_driver(work)
 

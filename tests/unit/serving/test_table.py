@@ -6,11 +6,11 @@ import types
 import pytest
 
 from cometmq.broker import handlers
-from cometmq.nameserver import handlers as nameserver_handlers
+from cometmq.nameserver import routes
 from cometmq.protocol import GetMaxOffset, OffsetAnswer
-from cometmq.serving import OPEN, Declared, HandlerTable, Permission, handles
+from cometmq.serving import OPEN, Handler, Permission, handler_table, handles
 
-ALL = [*handlers.MODULES, nameserver_handlers]
+ALL = [*handlers.MODULES, routes]
 
 
 def functions():
@@ -22,10 +22,10 @@ def functions():
 
 def test_every_handler_declares_permission_largest_body_and_largest_number_waiting():
     found = list(functions())
-    assert len(found) >= 18
+    assert len(found) >= 17
     for function in found:
         declared = function.__handles__
-        assert isinstance(declared, Declared)
+        assert isinstance(declared, Handler)
         assert isinstance(declared.needs, Permission)
         assert declared.largest_body > 0
         assert declared.most_waiting > 0
@@ -68,9 +68,9 @@ def test_owners_are_handed_in_by_their_type():
     def serve(owner: Owner, ask: GetMaxOffset, now_ms: int):
         return OffsetAnswer(now_ms if isinstance(owner, Owner) else 0)
 
-    table = HandlerTable([module_of(serve)], [owner])
-    entry = table.find(30)
-    assert entry.serve(GetMaxOffset("T", 0), None, 7) == OffsetAnswer(7)
+    table = handler_table([module_of(serve)], [owner])
+    entry = table[30]
+    assert entry.serve(GetMaxOffset("T", 0), None, None, 7) == OffsetAnswer(7)
 
 
 def test_an_unknown_owner_stops_the_start():
@@ -79,7 +79,7 @@ def test_an_unknown_owner_stops_the_start():
         return None
 
     with pytest.raises(TypeError, match="nobody owns owner: Owner"):
-        HandlerTable([module_of(serve)], [])
+        handler_table([module_of(serve)], [])
 
 
 def test_a_coroutine_stops_the_start():
@@ -88,7 +88,7 @@ def test_a_coroutine_stops_the_start():
         return None
 
     with pytest.raises(TypeError, match="a handler never waits"):
-        HandlerTable([module_of(serve)], [])
+        handler_table([module_of(serve)], [])
 
 
 def test_two_handlers_for_one_code_stop_the_start():
@@ -101,4 +101,4 @@ def test_two_handlers_for_one_code_stop_the_start():
         return None
 
     with pytest.raises(TypeError, match="code 30 is served already"):
-        HandlerTable([module_of(one, two)], [])
+        handler_table([module_of(one, two)], [])

@@ -13,7 +13,6 @@ from cometmq.testing.disk import (
     ROLL_OVER,
     SECTOR,
     WRITE_AND_SYNC,
-    Call,
 )
 
 SEEDS = range(200)
@@ -218,7 +217,6 @@ def test_calls_can_be_counted_down_and_flipped_bits_stay_flipped() -> None:
     disk.flip("file", 1, 3)
     assert disk.after_kill().after_cut().content("file") == b"\x00\x08"
     assert disk.counts["sync", "file"] == 1
-    assert Call(1, "create", "file").number == 1
 
 
 def test_a_full_disk_takes_nothing_until_there_is_space_again() -> None:

@@ -1,7 +1,5 @@
-"""What a broker answers, one module a family of requests."""
+"""What a broker answers: a module for each family of requests, with the state that is its own."""
 
-from types import ModuleType
+from cometmq.broker.handlers import clients, offsets, pulling, sending, topics
 
-from cometmq.broker.handlers import clients, groups, offsets, pulling, reading, sending, topics
-
-MODULES: tuple[ModuleType, ...] = (sending, pulling, offsets, clients, topics, groups, reading)
+MODULES = (sending, pulling, offsets, clients, topics)

@@ -1,33 +1,171 @@
-"""Clients that come, stay and go, and who the members of a group are."""
+"""Clients: who is connected in which group, what they subscribe to, and who must be told."""
 
-from cometmq.broker.clients import Clients
-from cometmq.broker.groups import Groups
-from cometmq.broker.topics import Topics
+import logging
+from dataclasses import dataclass, field
+
+from cometmq.broker.handlers.topics import Groups, Topics
 from cometmq.message import names
+from cometmq.net import Connection
 from cometmq.protocol import (
+    Command,
+    ConsumerData,
     ConsumerIds,
     GetConsumerListByGroup,
     HeartBeat,
     HeartBeatAnswer,
     HeartbeatData,
+    NotifyConsumerIdsChanged,
     ResponseCode,
+    SubscriptionData,
     UnregisterClient,
 )
-from cometmq.serving import OPEN, Answer, Outcome, Request, Sub, handles, refuse
+from cometmq.runtime import Clock
+from cometmq.serving import OPEN, Answer, Outcome, Refused, Sub, handles
+
+log = logging.getLogger("cometmq.broker")
+
+SCAN_S = 10.0
+BROADCASTING = "BROADCASTING"
 
 LARGEST_BEAT = 1 << 20
 """A client with thousands of groups and subscriptions; the original has no limit."""
 
 
+@dataclass
+class Member:
+    """One client of a group, by its connection."""
+
+    client_id: str
+    seen_ms: int
+
+
+@dataclass
+class Group:
+    """A group as its members describe it; of producers there is nothing but the members."""
+
+    model: str = "CLUSTERING"
+    fingerprint: int = 0
+    members: dict[Connection, Member] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Clients:
+    """The groups that are connected now; all of it in memory, as clients tell it again."""
+
+    clock: Clock
+    expires_ms: int
+    _consumers: dict[str, Group] = field(default_factory=dict, init=False)
+    _producers: dict[str, Group] = field(default_factory=dict, init=False)
+    _attended: dict[Connection, None] = field(default_factory=dict, init=False)
+
+    def consumers(self, group: str) -> Group | None:
+        """The members of a consumer group; None where it has none."""
+        return self._consumers.get(group)
+
+    def beat_producers(self, connection: Connection, beat: HeartbeatData) -> None:
+        """A client says which producer groups it has."""
+        for one in beat.producer_data_set:
+            self._join(self._producers, one.group_name or "", connection, beat)
+
+    def beat_consumer(
+        self, connection: Connection, beat: HeartbeatData, one: ConsumerData, *, notify: bool
+    ) -> bool:
+        """A client says that it is in a consumer group; whether it must send all again."""
+        name = one.group_name or ""
+        known = self._consumers.get(name)
+        stale = known is None or known.fingerprint != beat.heartbeat_fingerprint
+        changed = known is None or connection not in known.members
+        group = self._join(self._consumers, name, connection, beat)
+        if not beat.without_sub:
+            group.model = one.message_model or group.model
+            group.fingerprint = beat.heartbeat_fingerprint
+            changed |= _subscribe(group, one.subscription_data_set)
+        if changed and notify:
+            self._notify(name, group)
+        return stale if beat.without_sub else beat.heartbeat_fingerprint == 0
+
+    def _join(
+        self, groups: dict[str, Group], name: str, connection: Connection, beat: HeartbeatData
+    ) -> Group:
+        if connection not in self._attended:
+            self._attended[connection] = None
+            connection.ended.watch(lambda _: self._gone(connection))
+        group = groups.setdefault(name, Group())
+        group.members[connection] = Member(beat.client_id or "", self.clock.now_ms())
+        return group
+
+    def leave(
+        self, connection: Connection, producer_group: str | None, consumer_group: str | None
+    ) -> None:
+        """A client leaves its groups; whatever id it names, its connection is what leaves."""
+        if producer_group:
+            self._leave(self._producers, producer_group, connection)
+        if consumer_group:
+            self._leave(self._consumers, consumer_group, connection)
+
+    def _leave(self, groups: dict[str, Group], name: str, connection: Connection) -> None:
+        group = groups.get(name)
+        if group is None or group.members.pop(connection, None) is None:
+            return
+        if not group.members:
+            del groups[name]
+        elif groups is self._consumers:
+            self._notify(name, group)
+
+    def _gone(self, connection: Connection) -> None:
+        self._attended.pop(connection, None)
+        for groups in (self._producers, self._consumers):
+            for name in list(groups):
+                self._leave(groups, name, connection)
+
+    def _notify(self, name: str, group: Group) -> None:
+        """Tells every member, a new one included, that the members are others now."""
+        if group.model != BROADCASTING:
+            told = Command.request(NotifyConsumerIdsChanged(name)).oneway().write()
+            for connection in group.members:
+                connection.write(told)
+
+    def expire(self) -> None:
+        """Ends the connections of clients that are silent."""
+        late = self.clock.now_ms() - self.expires_ms
+        for group in [*self._consumers.values(), *self._producers.values()]:
+            for connection, member in list(group.members.items()):
+                if member.seen_ms < late:
+                    log.warning("client %s at %s is silent", member.client_id, connection.remote)
+                    connection.abort()
+
+
+def _subscribe(group: Group, told: tuple[SubscriptionData, ...]) -> bool:
+    """Takes a heartbeat's subscriptions; whether a topic came or went (a new text notifies not)."""
+    changed = False
+    for one in told:
+        topic = one.topic or ""
+        known = group.subscriptions.get(topic)
+        if known is None or one.sub_version > known.sub_version:
+            group.subscriptions[topic] = one
+            changed |= known is None
+    wanted = [one.topic for one in told]
+    for topic in [topic for topic in group.subscriptions if topic not in wanted]:
+        del group.subscriptions[topic]
+        changed = True
+    return changed
+
+
 @handles(HeartBeat, needs=OPEN, largest_body=LARGEST_BEAT)
 def heart_beat(
-    clients: Clients, groups: Groups, topics: Topics, ask: HeartBeat, request: Request
+    clients: Clients,
+    groups: Groups,
+    topics: Topics,
+    ask: HeartBeat,
+    request: Command,
+    connection: Connection,
 ) -> Outcome:
     """Here I am, with these groups."""
     beat = HeartbeatData.read(request.body)
     if not beat.client_id:
-        return refuse(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
-    clients.beat_producers(request.connection, beat)
+        raise Refused(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
+    clients.beat_producers(connection, beat)
     send_all = not beat.consumer_data_set and beat.heartbeat_fingerprint == 0
     for one in beat.consumer_data_set:
         config = groups.find(one.group_name or "")
@@ -37,14 +175,14 @@ def heart_beat(
             retry = names.retry_topic(config.group_name)
             topics.make_retry(retry, config.retry_queue_nums, unit=one.unit_mode)
         notify = config.notify_consumer_ids_changed_enable
-        send_all |= clients.beat_consumer(request.connection, beat, one, notify=notify)
+        send_all |= clients.beat_consumer(connection, beat, one, notify=notify)
     return HeartBeatAnswer(knows_fingerprints=True, changed=send_all)
 
 
 @handles(UnregisterClient, needs=OPEN)
-def unregister_client(clients: Clients, ask: UnregisterClient, request: Request) -> Outcome:
+def unregister_client(clients: Clients, ask: UnregisterClient, connection: Connection) -> Outcome:
     """This client leaves these groups."""
-    clients.leave(request.connection, ask.producer_group, ask.consumer_group)
+    clients.leave(connection, ask.producer_group, ask.consumer_group)
     return Answer()
 
 
@@ -54,6 +192,6 @@ def get_consumer_list(clients: Clients, ask: GetConsumerListByGroup) -> Outcome:
     group = clients.consumers(ask.consumer_group)
     if group is None:
         why = f"no consumer for this group, {ask.consumer_group}"
-        return refuse(ResponseCode.SYSTEM_ERROR, why)
+        raise Refused(ResponseCode.SYSTEM_ERROR, why)
     members = [member.client_id for member in group.members.values()]
     return Answer(body=ConsumerIds(consumer_id_list=members).write())

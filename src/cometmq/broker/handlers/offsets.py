@@ -1,9 +1,11 @@
-"""How far a group has come, and from where to where a queue goes."""
+"""Offsets: how far each group has consumed each queue, and from where to where a queue goes."""
 
-from cometmq.broker.groups import Groups
-from cometmq.broker.offsets import Offsets
-from cometmq.broker.topics import Topics
+import logging
+from collections.abc import Iterator
+
+from cometmq.broker.handlers.topics import Groups, Kept, Topics
 from cometmq.protocol import (
+    ConsumerOffsetWrapper,
     GetMaxOffset,
     GetMinOffset,
     OffsetAnswer,
@@ -11,8 +13,54 @@ from cometmq.protocol import (
     ResponseCode,
     UpdateConsumerOffset,
 )
-from cometmq.serving import Answer, Outcome, Sub, handles, refuse
+from cometmq.serving import Answer, Outcome, Refused, Sub, handles
 from cometmq.store import Store
+
+log = logging.getLogger("cometmq.broker")
+
+STEP = 500
+"""Commits between two data versions, as the original counts them (spec 04 11.3)."""
+
+
+class Offsets(Kept[ConsumerOffsetWrapper]):
+    """How far each group has consumed each queue, saved every few seconds."""
+
+    path = "config/consumerOffset.json"
+    kind = ConsumerOffsetWrapper
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The next offset to consume; None where the group never committed."""
+        offset = self._loaded.offset_table.get(f"{topic}@{group}", {}).get(queue_id, -1)
+        return offset if offset >= 0 else None
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """The group has consumed the queue up to here; going back is allowed."""
+        self._loaded.offset_table.setdefault(f"{topic}@{group}", {})[queue_id] = offset
+        self._change(every=STEP)
+
+    def fit(self, store: Store) -> None:
+        """Lowers what lies beyond its queue's end: a power cut took messages it had counted."""
+        for topic, group, queues in self._all():
+            for queue_id, offset in queues.items():
+                queue = store.find_queue(topic, queue_id)
+                end = queue.max_offset if queue is not None else 0
+                if offset > end:
+                    what = f"of group {group} on {topic}/{queue_id}"
+                    log.warning("offset %d %s lowered to the queue's end, %d", offset, what, end)
+                    self.commit(group, topic, queue_id, end)
+
+    def _all(self) -> Iterator[tuple[str, str, dict[int, int]]]:
+        for key, queues in self._loaded.offset_table.items():
+            topic, _, group = key.partition("@")
+            yield topic, group, queues
+
+    def wrapper(self) -> ConsumerOffsetWrapper:
+        """The table as it is stored, with each group's topics for people to read."""
+        topics: dict[str, list[str]] = {}
+        for topic, group, _ in self._all():
+            topics.setdefault(group, []).append(topic)
+        listed = {group: tuple(those) for group, those in topics.items()}
+        return super().wrapper().but(group_topic_map=listed)
 
 
 @handles(QueryConsumerOffset, needs=Sub.group("consumer_group"))
@@ -29,7 +77,7 @@ def query_consumer_offset(offsets: Offsets, store: Store, ask: QueryConsumerOffs
         return OffsetAnswer(0)
     else:
         why = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
-    return refuse(ResponseCode.QUERY_NOT_FOUND, why)
+    raise Refused(ResponseCode.QUERY_NOT_FOUND, why)
 
 
 @handles(UpdateConsumerOffset, needs=Sub.group("consumer_group"))
@@ -39,9 +87,9 @@ def update_consumer_offset(
     """This group has consumed this queue up to here."""
     if not groups.known(ask.consumer_group):
         why = f"Group {ask.consumer_group} not exist!"
-        return refuse(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
     if topics.find(ask.topic) is None:
-        return refuse(ResponseCode.TOPIC_NOT_EXIST, f"Topic {ask.topic} not exist!")
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {ask.topic} not exist!")
     offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
     return Answer()
 

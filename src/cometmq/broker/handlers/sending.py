@@ -1,43 +1,285 @@
-"""Sends whose header only the generic codec reads: they take the way of all others from here."""
+"""Sends: from a decoded send to its place in the log and the queue of replies, for both lanes.
 
-from cometmq.broker.sending import Sends
-from cometmq.kernel import headers
-from cometmq.protocol import SendMessage, SendMessageV2
-from cometmq.serving import Elsewhere, Outcome, Pub, Request, handles
+What a send means stands here once: `admit` decides by topic, its answer is kept until a topic
+changes; what depends on the single message is one mask, and the few questions behind it.
+"""
+
+import random
+from dataclasses import dataclass
+
+from cometmq.broker.handlers.topics import Groups, Topics
+from cometmq.broker.replying import EXTRA, Replies, tell
+from cometmq.broker.settings import BrokerSettings
+from cometmq.kernel import Malformed, headers, records
+from cometmq.message import UniqueIds, names, properties
+from cometmq.net import Connection
+from cometmq.protocol import Command, RequestHeader, ResponseCode, SendMessage, TopicConfig
+from cometmq.runtime import Clock
+from cometmq.serving import Outcome, Pub, Refused, handles
+from cometmq.store import Cause, Queue, Store
+
+FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+
+FLAGS_NOT_BUILT = 0xCC
+"""Transactions, inner batches and batches to unwrap: never stored as something else."""
+
+MARKS_NOT_BUILT = records.DELAY | records.TIMER | records.TRAN | records.INNER
+PLAIN = records.UNIQUE
+ASIDE = MARKS_NOT_BUILT | records.OWN | records.ODD | records.NO_WAIT | PLAIN
+"""Of these marks an ordinary send has PLAIN alone."""
+
+MULTI_TAGS = 2
+
+HOSTS = (20, 20)
+"""The longest addresses that a record can hold."""
+
+BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
 
 LARGEST = 16 << 20
 """What a frame can carry; a body beyond the setting for messages is refused with its own code."""
 
+SHARED = [one.attribute for one in SendMessage.table if one not in RequestHeader.table]
+"""What the header says of the message; the kernel has the same names for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A topic that may be sent to: all that does not depend on the single message."""
+
+    config: TopicConfig
+    queues: dict[int, Queue]
+    change: int
+    """The save that the topic is in: what it holds must not be acknowledged before."""
+    sys_flag: int
+
+
+@dataclass(eq=False)
+class Sends:
+    """Takes sends of both lanes: the kernel's, and those of the generic codec."""
+
+    settings: BrokerSettings
+    store: Store
+    topics: Topics
+    groups: Groups
+    safe: Replies
+    """Who wait for what the flush mode promises."""
+    written: Replies
+    """Who did not want to wait for more than the file system."""
+    clock: Clock
+    chance: random.Random
+
+    def __post_init__(self) -> None:
+        self._most_in_flight = self.settings.max_bytes_in_flight
+        self._largest_body = self.store.settings.max_message_size
+        cluster = self.settings.broker_cluster_name
+        self._suffix = properties.encode({**EXTRA, "CLUSTER": cluster})
+        self._longest_properties = properties.LONGEST - 1 - len(self._suffix)
+        self._ids = UniqueIds(self.settings.registered, self.chance.getrandbits(16), self.chance)
+        self._admissions: dict[str, Admission] = {}
+        self._until_saved: dict[Connection, list[headers.Send]] = {}
+        self._bytes_held = 0
+        self.topics.changed.watch(lambda _: self._admissions.clear())
+        self.topics.saves.watch(lambda _: self._topics_saved())
+
+    def take(self, connection: Connection, sends: list[headers.Send]) -> None:
+        """Stages what may be sent and refuses the rest; the replies follow by their watermarks."""
+        if connection in self._until_saved:
+            self._hold(connection, sends)  # a connection's order is kept
+            return
+        admissions, saved = self._admissions, self.topics.saved
+        staged: list[headers.Send] = []
+        for send in sends:
+            try:
+                admission = admissions.get(send.topic) or self.admit(send)
+                if admission.change > saved:
+                    self._hold(connection, sends[sends.index(send) :])
+                    break
+                queue = admission.queues.get(send.queue_id)
+                if queue is not None and send.marks & ASIDE == PLAIN and not send.batch:
+                    self._stage(connection, send, admission, queue)
+                    staged.append(send)
+                else:
+                    # Replies stand in the order of the log: those before go first.
+                    self.safe.add(connection, staged)
+                    staged = []
+                    self._take_aside(connection, send, admission)
+            except Refused as refusal:
+                tell(connection, send, refusal.code, str(refusal))
+        self.safe.add(connection, staged)
+
+    def _hold(self, connection: Connection, sends: list[headers.Send]) -> None:
+        """Keeps sends until their topic is on disk; if its save has failed, there is another."""
+        held = self._until_saved.setdefault(connection, [])
+        for send in sends:
+            in_flight = self.safe.bytes_waiting + self.written.bytes_waiting
+            if in_flight + self._bytes_held > self._most_in_flight:
+                tell(connection, send, ResponseCode.SYSTEM_BUSY, BUSY)
+            else:
+                held.append(send)
+                lengths = len(send.topic), len(send.body), len(send.properties)
+                self._bytes_held += records.size_of(*lengths, *HOSTS)
+        self.topics.save()
+
+    def _topics_saved(self) -> None:
+        held, self._until_saved, self._bytes_held = self._until_saved, {}, 0
+        for connection, sends in held.items():
+            failure = self.topics.failure
+            if failure is None:
+                self.take(connection, sends)
+                continue
+            for send in sends:
+                tell(connection, send, ResponseCode.SERVICE_NOT_AVAILABLE, failure)
+
+    def admit(self, send: headers.Send) -> Admission:
+        """What holds for every send to a topic, or Refused."""
+        topic = send.topic
+        if why := names.topic_fault(topic, by_broker=True):
+            raise Refused(ResponseCode.INVALID_PARAMETER, why)
+        if not names.may_send_to(topic):
+            why = f"Sending message to topic[{topic}] is forbidden."
+            raise Refused(ResponseCode.NO_PERMISSION, why)
+        group = topic.removeprefix(names.RETRY)
+        if group != topic and self.groups.find(group) is None:
+            why = f"subscription group not exist, {group}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
+        config = self.topics.find(topic) or self.topics.make_for_send(
+            topic, send.default_topic, send.default_topic_queues, unit=send.unit_mode
+        )
+        if config is None:
+            why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
+        multi = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
+        admission = Admission(config, {}, self.topics.change_of(topic), multi)
+        self._admissions[topic] = admission
+        return admission
+
+    def _take_aside(self, connection: Connection, send: headers.Send, admission: Admission) -> None:
+        """A send that needs more than a look: another text, another queue, several messages."""
+        if send.batch:
+            sends = self._stage_batch(connection, send, admission)
+        else:
+            sends = [send]
+            self._complete(send)
+            self._stage(connection, send, admission, self._queue_of(send, admission))
+        replies = self.written if send.marks & records.NO_WAIT else self.safe
+        replies.add(connection, sends, send if send.batch else None)
+
+    def _complete(self, send: headers.Send) -> None:
+        """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
+        if send.marks & (records.OWN | records.ODD):
+            send.rewrite(properties.rewrite(send.properties))
+        if not send.unique_key:
+            text = send.properties
+            end = b"" if not text or text.endswith(b"\x02") else b"\x02"
+            key = self._ids.make(self.clock.now_ms()).encode()
+            send.rewrite(b"%s%sUNIQ_KEY\x01%s\x02" % (text, end, key))
+
+    def _stage(
+        self, connection: Connection, send: headers.Send, admission: Admission, queue: Queue
+    ) -> None:
+        """One send into the log, or Refused."""
+        self._check(send)
+        if admission.sys_flag:
+            send.sys_flag |= admission.sys_flag
+        cause = self.store.stage(send, queue, connection.born_host, self._suffix)
+        if cause is not None:
+            raise self._refused(cause)
+
+    def _check(self, send: headers.Send) -> None:
+        """What depends on the single message, batch members included."""
+        if send.marks & MARKS_NOT_BUILT or send.sys_flag & FLAGS_NOT_BUILT:
+            raise Refused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "delayed and timer messages, transactions and inner batches are not built yet: "
+                "this broker does not store them as something else",
+            )
+        fits = 0 < len(send.body) <= self._largest_body
+        if not fits or len(send.properties) > self._longest_properties:
+            raise self._refused(Cause.TOO_LARGE)
+        if 0 <= send.max_reconsume_times < send.reconsume_times:
+            raise Refused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"tried {send.reconsume_times} times: dead letters are not built yet",
+            )
+        if self.safe.bytes_waiting + self.written.bytes_waiting > self._most_in_flight:
+            raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
+
+    def _refused(self, cause: Cause) -> Refused:
+        if cause is not Cause.TOO_LARGE:
+            return Refused(cause.code, self.store.why(cause))
+        return Refused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message is illegal, maybe msg body or properties length not matched. "
+            f"msg body length limit {self._largest_body}B, msg properties length limit 32KB.",
+        )
+
+    def _queue_of(self, send: headers.Send, admission: Admission) -> Queue:
+        """The queue that a send names; any, where its number is negative."""
+        config = admission.config
+        most = max(config.read_queue_nums, config.write_queue_nums)
+        if send.queue_id < 0 < config.write_queue_nums:
+            send.queue_id = self.chance.randrange(config.write_queue_nums)
+        if not 0 <= send.queue_id < most:
+            raise Refused(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{send.queue_id}] is illegal, topic {send.topic!r} has "
+                f"{config.write_queue_nums} queues to write to",
+            )
+        queue = admission.queues[send.queue_id] = self.store.queue(send.topic, send.queue_id)
+        return queue
+
+    def _stage_batch(
+        self, connection: Connection, batch: headers.Send, admission: Admission
+    ) -> list[headers.Send]:
+        """All members of a batch, or none: one place in one file, consecutive offsets."""
+        if batch.topic.startswith(names.RETRY) or len(batch.topic) > names.LONGEST_TOPIC:
+            why = f"batch request does not support retry group {batch.topic}"
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)
+        self._check(batch)
+        queue = self._queue_of(batch, admission)
+        try:
+            found = records.members(batch.body)
+        except Malformed as error:
+            why = f"the batch cannot be read: {error}"
+            raise Refused(ResponseCode.SYSTEM_ERROR, why) from None
+        members = []
+        for flag, body, text in found:
+            member = headers.Send(
+                topic=batch.topic,
+                queue_id=batch.queue_id,
+                sys_flag=batch.sys_flag | admission.sys_flag,
+                born_ms=batch.born_ms,
+                message_flag=flag,
+                properties=properties.of_member(text, batch.properties),
+                reconsume_times=batch.reconsume_times,
+                body=body,
+            )
+            self._complete(member)
+            self._check(member)
+            members.append(member)
+        cause = self.store.stage_batch(members, queue, connection.born_host, self._suffix)
+        if cause is not None:
+            raise self._refused(cause)
+        return members
+
 
 @handles(SendMessage, needs=Pub.topic("topic"), largest_body=LARGEST)
-def send_message(sends: Sends, ask: SendMessage, request: Request) -> Outcome:
+def send_message(
+    sends: Sends, ask: SendMessage, request: Command, connection: Connection
+) -> Outcome:
     """Store this message, or these."""
+    given = {name: getattr(ask, name) for name in SHARED}
+    given["properties"] = (ask.properties or "").encode("utf-8", "replace")
+    if ask.max_reconsume_times is None:
+        del given["max_reconsume_times"]
     send = headers.Send(
         code=request.code,
         codec=request.codec,
         opaque=request.opaque,
-        flag=2 if request.oneway else 0,
+        flag=request.flag,
         version=request.version,
-        group=ask.group,
-        topic=ask.topic,
-        default_topic=ask.default_topic,
-        default_topic_queues=ask.default_topic_queues,
-        queue_id=ask.queue_id,
-        sys_flag=ask.sys_flag,
-        born_ms=ask.born_ms,
-        message_flag=ask.message_flag,
-        properties=(ask.properties or "").encode("utf-8", "replace"),
-        reconsume_times=ask.reconsume_times,
-        unit_mode=ask.unit_mode,
-        max_reconsume_times=-1 if ask.max_reconsume_times is None else ask.max_reconsume_times,
-        batch=ask.batch,
         body=request.body,
+        **given,
     )
-    sends.take(request.connection, [send])
-    return Elsewhere()
-
-
-@handles(SendMessageV2, needs=Pub.topic("topic"), largest_body=LARGEST)
-def send_message_v2(sends: Sends, ask: SendMessageV2, request: Request) -> Outcome:
-    """The same, in short names."""
-    return send_message(sends, ask, request)
+    sends.take(connection, [send])
+    return None

@@ -1,12 +1,238 @@
-"""Topics made, changed and looked at by operators."""
+"""Topics and groups: tables that are on disk soon after they changed, and what operators ask of
+them. Their base is that of the offsets too.
+"""
 
-from cometmq.broker.groups import Groups
-from cometmq.broker.topics import Topics
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from cometmq.broker.settings import BrokerSettings
 from cometmq.message import names
-from cometmq.protocol import GetTopicConfig, ResponseCode, TopicConfig, UpdateAndCreateTopic
-from cometmq.serving import ADMIN, Answer, Outcome, Wait, handles, refuse
+from cometmq.protocol import (
+    Command,
+    ConsumerOffsetWrapper,
+    DataVersion,
+    GetTopicConfig,
+    ResponseCode,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigWrapper,
+    UpdateAndCreateSubscriptionGroup,
+    UpdateAndCreateTopic,
+)
+from cometmq.runtime import Clock, Signal, Threads
+from cometmq.serving import ADMIN, Answer, Outcome, Refused, Wait, handles
+from cometmq.store import Disk, StoreError, Table
+
+log = logging.getLogger("cometmq.broker")
+
+W = TypeVar("W", TopicConfigWrapper, SubscriptionGroupWrapper, ConsumerOffsetWrapper)
+
+INHERIT, WRITE, READ = 1, 2, 4
+RW = READ | WRITE
+UNIT, HAS_UNIT_SUBSCRIPTION = 1, 2
+"""Bits of a topic's sysFlag."""
 
 SAVE_MS = 5_000
+
+
+@dataclass(eq=False)
+class Kept(Generic[W]):
+    """The base of the broker's tables; changes that come during a save share the next one."""
+
+    kind: ClassVar[type[Any]]
+    path: ClassVar[str]
+    disk: Disk
+    threads: Threads
+    clock: Clock
+    settings: BrokerSettings
+
+    def __post_init__(self) -> None:
+        self._file = Table(self.disk, self.path)
+        found = self._file.load()
+        # What an original stored beside our table is kept for it, though nothing here sets it.
+        self._loaded: W = self.kind.read(found) if found else self.kind()
+        self._version: DataVersion = self._loaded.data_version or DataVersion()  # type: ignore[truthy-bool]
+        self._changes = 0
+        self._wanted = 0
+        self._saving = False
+        self.saved = 0
+        """The changes that are on disk, by their number."""
+        self.failure: str | None = None
+        """Why the last save failed; None where it did not, and while another one is under way."""
+        self.saves: Signal[object] = Signal()
+
+    def wrapper(self) -> W:
+        """The table as it is stored."""
+        return self._loaded.but(data_version=self._version)
+
+    def _change(self, every: int = 1) -> int:
+        """Something is other than on disk now: the number that `saved` will reach."""
+        self._changes += 1
+        if self._changes % every == 0:
+            self._version = self._version.next(self.clock.now_ms())
+        return self._changes
+
+    def save(self) -> None:
+        """Saves what is not on disk yet, once more where that has failed before."""
+        self._wanted = self._changes
+        if self._saving or self.saved == self._changes:
+            return
+        self._saving = True
+        self.failure = None
+        change, content = self._changes, self.wrapper().write(pretty=True)
+        done = self.threads.run("files", lambda: self._file.save(content))
+        done.add_done_callback(lambda future: self._done(change, future))
+
+    def _done(self, change: int, future: "asyncio.Future[None]") -> None:
+        self._saving = False
+        try:
+            future.result()
+            self.saved = change
+        except (StoreError, asyncio.CancelledError) as error:
+            self.failure = f"{self._file.name} could not be saved: {error}"
+            log.error("%s", self.failure)
+        finally:
+            self.saves.fire(None)
+        if self.failure is None and self._wanted > change:
+            self.save()
+
+    async def close(self) -> None:
+        """Saves what is not on disk yet; what cannot be saved is in the log."""
+        self.save()
+        while self._saving:
+            await self.saves.next()
+
+
+class Topics(Kept[TopicConfigWrapper]):
+    """The topics of this broker, and when each change of them is on disk."""
+
+    path = "config/topics.json"
+    kind = TopicConfigWrapper
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._configs = self._loaded.topic_config_table
+        self._changed_by: dict[str, int] = {}
+        self.changed: Signal[str] = Signal()
+        system = list(_system_topics(self.settings))
+        self._system = {one.topic_name for one in system}
+        for one in system:
+            known = self.find(one.topic_name)
+            resized = known is not None and known.write_queue_nums != one.write_queue_nums
+            if known is None or (one.topic_name == names.TEMPLATE_TOPIC and resized):
+                self.put(one)
+
+    def find(self, name: str) -> TopicConfig | None:
+        """How a topic is configured; None where there is none."""
+        return self._configs.get(name)
+
+    def is_system(self, name: str) -> bool:
+        """A topic that users neither make nor change."""
+        return name in self._system or names.is_system_topic(name)
+
+    def change_of(self, name: str) -> int:
+        """The number of the change that this topic is from; it is on disk when `saved` is there."""
+        return self._changed_by.get(name, 0)
+
+    def put(self, config: TopicConfig) -> int:
+        """Makes a topic or changes it; the number of the save that has it."""
+        name = config.topic_name
+        if self.find(name) != config:
+            self._configs[name] = config
+            self._changed_by[name] = self._change()
+            self.save()
+            self.changed.fire(name)
+        return self.change_of(name)
+
+    def make_for_send(
+        self, name: str, template: str, queues: int, *, unit: bool
+    ) -> TopicConfig | None:
+        """Makes a topic because somebody sends to it; None where that is not allowed."""
+        if name.startswith(names.RETRY):
+            return self.make_retry(name, 1, unit=unit)
+        model, allowed = self.find(template), self.settings.auto_create_topic_enable
+        if model is None or not model.perm & INHERIT or not allowed:
+            return None
+        count = min(queues, model.write_queue_nums)
+        if count <= 0:
+            return None
+        config = _config(name, count, model.perm & ~INHERIT, UNIT if unit else 0).but(
+            topic_filter_type=model.topic_filter_type
+        )
+        self.put(config)
+        return config
+
+    def make_retry(self, name: str, queues: int, *, unit: bool) -> TopicConfig:
+        """The retry topic of a group, made where it is missing."""
+        config = self.find(name)
+        if config is None:
+            config = _config(name, queues, RW, HAS_UNIT_SUBSCRIPTION if unit else 0)
+            self.put(config)
+        return config
+
+
+def _config(name: str, queues: int, perm: int = RW, flag: int = 0) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=perm,
+        topic_sys_flag=flag,
+    )
+
+
+def _system_topics(settings: BrokerSettings) -> Iterator[TopicConfig]:
+    """Spec 01 19.8: in the order in which the original makes them."""
+    cluster, broker = settings.broker_cluster_name, settings.broker_name
+    yield _config("SELF_TEST_TOPIC", 1)
+    if settings.auto_create_topic_enable:
+        yield _config(names.TEMPLATE_TOPIC, settings.default_topic_queue_nums, RW | INHERIT)
+    yield _config("BenchmarkTest", 1024)
+    yield _config(cluster, 16 if settings.cluster_topic_enable else 1, RW | INHERIT)
+    yield _config(broker, 1, RW | INHERIT if settings.broker_topic_enable else INHERIT)
+    yield _config("OFFSET_MOVED_EVENT", 1)
+    yield _config("SCHEDULE_TOPIC_XXXX", 18)
+    if settings.trace_topic_enable:
+        yield _config("RMQ_SYS_TRACE_TOPIC", 1)
+    yield _config(f"{cluster}_REPLY_TOPIC", 1)
+    yield _config("RMQ_SYS_TRANS_HALF_TOPIC", 1)
+    yield _config("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1)
+    yield _config(f"rmq_sys_REVIVE_LOG_{cluster}", 8)
+    yield _config(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, INHERIT)
+    yield _config("rmq_sys_wheel_timer", 1)
+
+
+class Groups(Kept[SubscriptionGroupWrapper]):
+    """The consumer groups of this broker; unknown ones are made where that is allowed."""
+
+    path = "config/subscriptionGroup.json"
+    kind = SubscriptionGroupWrapper
+
+    def find(self, name: str) -> SubscriptionGroupConfig | None:
+        """How a group is configured, made where it is missing; None where it cannot be."""
+        if self.known(name):
+            return self._loaded.subscription_group_table[name]
+        allowed = self.settings.auto_create_subscription_group or names.is_system_group(name)
+        if names.group_fault(name) or not allowed:
+            return None
+        made = SubscriptionGroupConfig(group_name=name)
+        self.put(made)
+        return made
+
+    def known(self, name: str) -> bool:
+        """The group is there already."""
+        return name in self._loaded.subscription_group_table
+
+    def put(self, config: SubscriptionGroupConfig) -> int:
+        """Makes a group or changes it; the number of the save that has it."""
+        self._loaded.subscription_group_table[config.group_name] = config
+        change = self._change()
+        self.save()
+        return change
 
 
 @handles(UpdateAndCreateTopic, needs=ADMIN)
@@ -18,7 +244,7 @@ def update_and_create_topic(topics: Topics, ask: UpdateAndCreateTopic, now_ms: i
     if why is None and ask.attributes:
         why = f"the attributes {ask.attributes!r}: attributes of topics are not built yet"
     if why is not None:
-        return refuse(ResponseCode.INVALID_PARAMETER, why)
+        raise Refused(ResponseCode.INVALID_PARAMETER, why)
     config = TopicConfig(
         topic_name=ask.topic,
         read_queue_nums=ask.read_queue_nums,
@@ -28,23 +254,7 @@ def update_and_create_topic(topics: Topics, ask: UpdateAndCreateTopic, now_ms: i
         topic_sys_flag=ask.topic_sys_flag or 0,
         order=ask.order,
     )
-    return when_saved(topics, topics.put(config), now_ms)
-
-
-def when_saved(kept: Topics | Groups, change: int, now_ms: int) -> Outcome:
-    """The answer to an operator whose change must survive what happens next."""
-
-    def decide(now_ms: int) -> Outcome:
-        if kept.saved >= change:
-            return Answer()
-        if kept.failure is None and now_ms < until:
-            return Wait(kept.saves, until, decide)
-        late = "the change is not on disk yet; it may be lost if the broker stops"
-        return refuse(ResponseCode.SYSTEM_ERROR, kept.failure or late)
-
-    until = now_ms + SAVE_MS
-    kept.save()  # the same change may have failed before, and is no news to the table
-    return decide(now_ms)
+    return _when_saved(topics, topics.put(config), now_ms)
 
 
 @handles(GetTopicConfig, needs=ADMIN)
@@ -53,5 +263,32 @@ def get_topic_config(topics: Topics, ask: GetTopicConfig) -> Outcome:
     config = topics.find(ask.topic)
     if config is None:
         why = f"No topic in this broker. topic: {ask.topic}"
-        return refuse(ResponseCode.TOPIC_NOT_EXIST, why)
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
     return Answer(body=config.write())
+
+
+@handles(UpdateAndCreateSubscriptionGroup, needs=ADMIN)
+def update_and_create_group(
+    groups: Groups, ask: UpdateAndCreateSubscriptionGroup, request: Command, now_ms: int
+) -> Outcome:
+    """Let this group be as said in the body."""
+    config = SubscriptionGroupConfig.read(request.body)
+    if why := names.group_fault(config.group_name):
+        raise Refused(ResponseCode.INVALID_PARAMETER, why)
+    return _when_saved(groups, groups.put(config), now_ms)
+
+
+def _when_saved(kept: Topics | Groups, change: int, now_ms: int) -> Outcome:
+    """The answer to an operator whose change must survive what happens next."""
+
+    def decide(now_ms: int) -> Outcome:
+        if kept.saved >= change:
+            return Answer()
+        if kept.failure is None and now_ms < until:
+            return Wait(kept.saves, until, decide)
+        late = "the change is not on disk yet; it may be lost if the broker stops"
+        raise Refused(ResponseCode.SYSTEM_ERROR, kept.failure or late)
+
+    until = now_ms + SAVE_MS
+    kept.save()  # the same change may have failed before, and is no news to the table
+    return decide(now_ms)
