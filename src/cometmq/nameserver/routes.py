@@ -21,12 +21,10 @@ from cometmq.protocol import (
     TopicRouteData,
     UnregisterBroker,
 )
-from cometmq.serving import ADMIN, OPEN, Answer, Outcome, Refused, handles
+from cometmq.serving import ADMIN, FAQ, OPEN, Answer, Outcome, Refused, handles
 
 EXPIRES_MS = 120_000
 """A broker that is silent for so long is gone, unless it asked for another time (01 17.3)."""
-
-FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 LARGEST_REGISTRATION = 16 << 20
 

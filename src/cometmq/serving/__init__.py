@@ -4,11 +4,12 @@
 # fmt: off
 from cometmq.serving.driver import ONE_WAY, Driver, Item
 from cometmq.serving.handling import (
-    ADMIN, OPEN, Answer, Gate, Handler, HandlerTable, On, Outcome, Permission, Pub, Refused, Sub,
-    Wait, handler_table, handles,
+    ADMIN, FAQ, OPEN, Answer, Gate, Handler, HandlerTable, On, Outcome, Permission, Pub, Refused,
+    Sub, Wait, handler_table, handles,
 )
 
 __all__ = [
-    "ADMIN", "ONE_WAY", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable", "Item", "On",
-    "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table", "handles",
+    "ADMIN", "FAQ", "ONE_WAY", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable",
+    "Item", "On", "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table",
+    "handles",
 ]

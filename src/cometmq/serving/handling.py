@@ -18,6 +18,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 SMALL = 64 << 10
 """A body that lists a few names. What may be larger says so itself."""
 
+FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+"""How the original ends what it says to users who may only have forgotten something."""
+
 MANY = 10_000
 """Requests of one code that may wait at a time, as the original's smaller queues have it."""
 

@@ -90,6 +90,9 @@ def update_consumer_offset(
         raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
     if topics.find(ask.topic) is None:
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {ask.topic} not exist!")
+    if ask.commit_offset is None:
+        why = f"Offset is null, topic is {ask.topic}"
+        raise Refused(ResponseCode.INVALID_PARAMETER, why)
     offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
     return Answer()
 

@@ -16,7 +16,7 @@ from cometmq.protocol import (
     ViewMessageById,
 )
 from cometmq.runtime import Timer
-from cometmq.serving import Answer, Outcome, Refused, Sub, Wait, handles
+from cometmq.serving import FAQ, Answer, Outcome, Refused, Sub, Wait, handles
 from cometmq.store import Cold, Found, Queue, Status, Store
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ def pull_message(
     """Give me messages of this queue from this offset on (spec 04 5.3)."""
     group = groups.find(ask.consumer_group)
     if group is None:
-        why = f"subscription group [{ask.consumer_group}] does not exist"
+        why = f"subscription group [{ask.consumer_group}] does not exist, \n{FAQ}"
         raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
     if not group.consume_enable:
         why = f"subscription group no permission, {ask.consumer_group}"

@@ -7,7 +7,7 @@ changes; what depends on the single message is one mask, and the few questions b
 import random
 from dataclasses import dataclass
 
-from cometmq.broker.handlers.topics import Groups, Topics
+from cometmq.broker.handlers.topics import Groups, Topics, described
 from cometmq.broker.replying import EXTRA, Replies, tell
 from cometmq.broker.settings import BrokerSettings
 from cometmq.kernel import Malformed, headers, records
@@ -15,10 +15,8 @@ from cometmq.message import UniqueIds, names, properties
 from cometmq.net import Connection
 from cometmq.protocol import Command, RequestHeader, ResponseCode, SendMessage, TopicConfig
 from cometmq.runtime import Clock
-from cometmq.serving import Outcome, Pub, Refused, handles
+from cometmq.serving import FAQ, Outcome, Pub, Refused, handles
 from cometmq.store import Cause, Queue, Store
-
-FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 FLAGS_NOT_BUILT = 0xCC
 """Transactions, inner batches and batches to unwrap: never stored as something else."""
@@ -140,7 +138,7 @@ class Sends:
             raise Refused(ResponseCode.NO_PERMISSION, why)
         group = topic.removeprefix(names.RETRY)
         if group != topic and self.groups.find(group) is None:
-            why = f"subscription group not exist, {group}"
+            why = f"subscription group not exist, {group} \n{FAQ}"
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
         config = self.topics.find(topic) or self.topics.make_for_send(
             topic, send.default_topic, send.default_topic_queues, unit=send.unit_mode
@@ -160,7 +158,7 @@ class Sends:
         else:
             sends = [send]
             self._complete(send)
-            self._stage(connection, send, admission, self._queue_of(send, admission))
+            self._stage(connection, send, admission, self._queue_of(connection, send, admission))
         replies = self.written if send.marks & records.NO_WAIT else self.safe
         replies.add(connection, sends, send if send.batch else None)
 
@@ -213,7 +211,7 @@ class Sends:
             f"msg body length limit {self._largest_body}B, msg properties length limit 32KB.",
         )
 
-    def _queue_of(self, send: headers.Send, admission: Admission) -> Queue:
+    def _queue_of(self, connection: Connection, send: headers.Send, admission: Admission) -> Queue:
         """The queue that a send names; any, where its number is negative."""
         config = admission.config
         most = max(config.read_queue_nums, config.write_queue_nums)
@@ -222,8 +220,8 @@ class Sends:
         if not 0 <= send.queue_id < most:
             raise Refused(
                 ResponseCode.INVALID_PARAMETER,
-                f"request queueId[{send.queue_id}] is illegal, topic {send.topic!r} has "
-                f"{config.write_queue_nums} queues to write to",
+                f"request queueId[{send.queue_id}] is illegal, {described(config)} "
+                f"Producer: {connection.remote}",
             )
         queue = admission.queues[send.queue_id] = self.store.queue(send.topic, send.queue_id)
         return queue
@@ -236,7 +234,7 @@ class Sends:
             why = f"batch request does not support retry group {batch.topic}"
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)
         self._check(batch)
-        queue = self._queue_of(batch, admission)
+        queue = self._queue_of(connection, batch, admission)
         try:
             found = records.members(batch.body)
         except Malformed as error:

@@ -175,6 +175,19 @@ class Topics(Kept[TopicConfigWrapper]):
         return config
 
 
+def described(config: TopicConfig) -> str:
+    """A topic's configuration in the words of the original."""
+    letters = (("R", READ), ("W", WRITE), ("X", INHERIT))
+    perm = "".join(letter if config.perm & bit else "-" for letter, bit in letters)
+    attributes = ", ".join(f"{name}={value}" for name, value in config.attributes.items())
+    return (
+        f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
+        f"writeQueueNums={config.write_queue_nums}, perm={perm}, "
+        f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
+        f"order={str(config.order).lower()}, attributes={{{attributes}}}]"
+    )
+
+
 def _config(name: str, queues: int, perm: int = RW, flag: int = 0) -> TopicConfig:
     return TopicConfig(
         topic_name=name,

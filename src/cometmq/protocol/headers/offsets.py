@@ -27,7 +27,7 @@ class UpdateConsumerOffset(RequestHeader, code=RequestCode.UPDATE_CONSUMER_OFFSE
     consumer_group: str
     topic: str
     queue_id: Int
-    commit_offset: Long
+    commit_offset: Long | None = None
 
 
 class GetMaxOffset(RequestHeader, code=RequestCode.GET_MAX_OFFSET, answer=OffsetAnswer):
