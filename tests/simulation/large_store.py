@@ -33,8 +33,7 @@ async def fill(directory: str) -> None:
     while staged < MESSAGES:
         for _ in range(A_TURN):
             send = headers.Send(topic="orders", body=body, properties=b"", born_ms=1)
-            cause = store.stage(send, queues[staged % QUEUES], HOST, b"TAGS\x01a\x02")
-            assert cause is None, cause
+            store.stage(send, queues[staged % QUEUES], HOST, b"TAGS\x01a\x02")
             staged += 1
         await asyncio.sleep(0)
         while store.is_busy or store.synced.position < store.written.position:

@@ -1,13 +1,13 @@
 """The store: what is sent is staged here, and becomes written, synced, visible."""
 
 import asyncio
-import enum
 from collections import deque
 from collections.abc import Sequence
 from contextlib import closing
 
 from cometmq.kernel import Malformed, headers, records
-from cometmq.runtime import Clock, Threads, Timer
+from cometmq.protocol import ResponseCode
+from cometmq.runtime import Clock, CometError, Threads, Timer
 from cometmq.store.directory import Mark, leave
 from cometmq.store.disk import Disk, StoreError, logger
 from cometmq.store.filing import Filer
@@ -20,17 +20,12 @@ from cometmq.store.settings import StoreSettings
 LONGEST_PROPERTIES = 32767
 
 
-class Cause(enum.Enum):
-    """Why a send is not taken: the response code, and a sentence for the sender."""
+class NotTaken(CometError):
+    """A send that is not stored: the response code for its sender, and why."""
 
-    TOO_LARGE = (13, "the message or its properties are too large for this store")
-    NOT_READY = (1, "the commit log has no file for it")
-    READ_ONLY = (14, "the store is read-only")
-    BUSY = (2, "the disk does not keep up, try again a little later")
-
-    def __init__(self, code: int, sentence: str) -> None:
-        self.code = code
-        self.sentence = sentence
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code: int = code
 
 
 class Store:
@@ -103,16 +98,9 @@ class Store:
 
     # Staging
 
-    def stage(
-        self, send: headers.Send, queue: Queue, born_host: bytes, suffix: bytes
-    ) -> Cause | None:
-        """Takes a send into the turn's write, or says why not; it then knows its position."""
-        turn = self._turn
-        if turn is None:
-            begun = self._begin_turn()
-            if isinstance(begun, Cause):
-                return begun
-            turn = begun
+    def stage(self, send: headers.Send, queue: Queue, born_host: bytes, suffix: bytes) -> None:
+        """Takes a send into the turn's write, or NotTaken; it then knows its position."""
+        turn = self._turn or self._begin_turn()
         if queue.turn is not turn:
             queue.turn = turn
             turn.touched.append((queue, queue.tail.next))
@@ -123,32 +111,33 @@ class Store:
                 send, queue.tail, queue.topic_bytes, born_host, self.store_host, suffix, store_ms
             ):
                 turn.last = send
-                return None
+                return
         except Malformed:
-            return Cause.TOO_LARGE
-        cause = self._roll(turn, self._size(send, queue, born_host, suffix))
-        return cause or self.stage(send, queue, born_host, suffix)
+            raise self.too_large() from None
+        self._roll(turn, self._size(send, queue, born_host, suffix))
+        self.stage(send, queue, born_host, suffix)
 
     def stage_batch(
         self, sends: Sequence[headers.Send], queue: Queue, born_host: bytes, suffix: bytes
-    ) -> Cause | None:
+    ) -> None:
         """Takes all of them, side by side in one file, or none."""
         if any(len(send.properties) + 1 + len(suffix) > LONGEST_PROPERTIES for send in sends):
-            return Cause.TOO_LARGE
+            raise self.too_large()
         turn = self._turn or self._begin_turn()
-        if isinstance(turn, Cause):
-            return turn
         size = sum(self._size(send, queue, born_host, suffix) for send in sends)
-        cause = self._roll(turn, size) if size + 8 > self._segment.room else None
+        if size + 8 > self._segment.room:
+            self._roll(turn, size)
         for send in sends:  # the first one is not taken, or none: only the topic can be wrong now
-            cause = cause or self.stage(send, queue, born_host, suffix)
-        return cause
+            self.stage(send, queue, born_host, suffix)
 
-    def why(self, cause: Cause) -> str:
-        """The sentence for a sender who is told this cause now."""
-        causes = {Cause.READ_ONLY: self.read_only, Cause.NOT_READY: self._log.trouble}
-        why = causes.get(cause)
-        return cause.sentence if why is None else f"{cause.sentence}: {why}"
+    def too_large(self) -> NotTaken:
+        """What is said of a message that no store with these settings takes."""
+        limit = self.settings.max_message_size
+        return NotTaken(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message is illegal, maybe msg body or properties length not matched. "
+            f"msg body length limit {limit}B, msg properties length limit 32KB.",
+        )
 
     def _size(self, send: headers.Send, queue: Queue, born_host: bytes, suffix: bytes) -> int:
         properties = send.properties
@@ -156,29 +145,33 @@ class Store:
         hosts = len(born_host), len(self.store_host)
         return records.size_of(len(queue.topic_bytes), len(send.body), length, *hosts)
 
-    def _roll(self, turn: Turn, size: int) -> Cause | None:
+    def _roll(self, turn: Turn, size: int) -> None:
         """Goes on in the next file, where a record or batch of this size has room."""
         log, end = self._log, self._segment.end
         if size + 8 > log.file_size:
-            return Cause.TOO_LARGE
+            raise self.too_large()
         start = log.start_of(end) + log.file_size
-        if log.is_hopeless(start):
-            return Cause.NOT_READY
+        self._check_file(start)
         self._segment.blank()
         self._segment = records.Segment(start, log.file_size)
         turn.segments.append(self._segment)
         log.make_ahead(start)
-        return None
 
-    def _begin_turn(self) -> Turn | Cause:
+    def _check_file(self, position: int) -> None:
+        if self._log.is_hopeless(position):
+            why = f"the commit log has no file for it: {self._log.trouble}"
+            raise NotTaken(ResponseCode.SYSTEM_ERROR, why)
+
+    def _begin_turn(self) -> Turn:
         """Starts to collect until the loop comes round."""
         log, end = self._log, self._segment.end
         if self.read_only is not None:
-            return Cause.READ_ONLY
+            why = f"the store is read-only: {self.read_only}"
+            raise NotTaken(ResponseCode.SERVICE_NOT_AVAILABLE, why)
         if self.is_busy:
-            return Cause.BUSY
-        if log.is_hopeless(end):
-            return Cause.NOT_READY
+            why = "the disk does not keep up, try again a little later"
+            raise NotTaken(ResponseCode.SYSTEM_BUSY, why)
+        self._check_file(end)
         # The clock may go back; what readers search by time may not.
         self._store_ms = max(self._store_ms, self._clock.now_ms())
         self._segment = records.Segment(end, log.file_size - end % log.file_size)
