@@ -15,7 +15,6 @@ import pytest
 from cometmq.message import Message
 from cometmq.net import Connection
 from cometmq.protocol import PullMessage, ResponseCode
-from cometmq.store import Fault
 from cometmq.testing import (
     ForgetfulDisk,
     Node,
@@ -73,9 +72,6 @@ class Turns:
     def passed(self, position: int) -> None:
         self.visible.append(self.loop.turns)
 
-    def broken(self, fault: Fault) -> None:
-        raise AssertionError(fault)
-
 
 def test_a_held_pull_is_answered_in_the_turn_in_which_visible_passes_its_offset(
     monkeypatch: pytest.MonkeyPatch,
@@ -99,7 +95,7 @@ def test_a_held_pull_is_answered_in_the_turn_in_which_visible_passes_its_offset(
             pull = PullMessage("g", "orders", 0, 0, 32, flags, 0, 15_000, "*", 0)
             held = asyncio.create_task(node.ask(pull))
             await asyncio.sleep(1)
-            node.broker.store.visible.watch(turns)
+            node.broker.store.visible.watch(turns.passed)
             async with node.producer() as producer:
                 await producer.send(Message("orders", body))
             answer = await held

@@ -5,33 +5,33 @@ from typing import Any
 
 import pytest
 
-from cometmq.store.errors import StoreError
-from cometmq.store.syncing import GroupCommit
+from cometmq.store import StoreError
+from cometmq.store.log import Log
 from tests.simulation.world import run_seed
 
 FINDINGS = ("Broken", "StoreRefused")
 """What a checker found, or the store at its start; anything else is a failure of the test."""
 
-fail = GroupCommit.fail
+sync_failed = Log.sync_failed
 
 
-def try_again(commit: GroupCommit, error: StoreError) -> None:
+def try_again(log: Log, error: StoreError) -> None:
     """A sync that failed is begun again, and Linux says that all is well."""
-    commit.running_since = None
+    log.syncing_since = None
     if "ordered" in str(error):
-        commit.begin()
+        log.sync()
     else:
-        fail(commit, error)
+        sync_failed(log, error)
 
 
 DEFECTS: dict[str, tuple[str, Any]] = {
     "a missing sync": (
-        "cometmq.store.syncing.sync_log_file",
+        "cometmq.store.log.sync_log_file",
         lambda file: None,
     ),
     "a missing folder sync": (
-        "cometmq.store.births.keep_names",
-        lambda disk, folder: None,
+        "cometmq.store.files.keep_names",
+        lambda disk, *folders: None,
     ),
     "a reply before the sync": (
         "cometmq.broker.broker.promised",
@@ -46,12 +46,12 @@ DEFECTS: dict[str, tuple[str, Any]] = {
         lambda position: max(position.mark.end, position.synced),
     ),
     "a failed sync retried into success": (
-        "cometmq.store.syncing.GroupCommit.fail",
+        "cometmq.store.log.Log.sync_failed",
         try_again,
     ),
     "synced taken at the sync's end": (
-        "cometmq.store.syncing.GroupCommit.covered",
-        lambda commit, begun: commit._log.mark,
+        "cometmq.store.log.Log.covered",
+        lambda log, begun: log.written.mark,
     ),
 }
 

@@ -45,7 +45,8 @@ class Replies:
         self._timeout_s = self.store.settings.sync_flush_timeout / 1000
         self._waiting: deque[_Waiting] = deque()
         self._timer = Timer(self._late)
-        self.watermark.watch(self)
+        self.watermark.watch(self._passed)
+        self.watermark.faults.watch(self._broken)
 
     def add(
         self, connection: Connection, sends: list[headers.Send], batch: headers.Send | None = None
@@ -65,12 +66,12 @@ class Replies:
         if self._waiting:
             self._timer.start(self._waiting[0].deadline - now)
 
-    def passed(self, position: int) -> None:
+    def _passed(self, position: int) -> None:
         while self._waiting and self._waiting[0].end <= position:
             self._answer(self._waiting.popleft(), ResponseCode.SUCCESS)
 
-    def broken(self, fault: Fault) -> None:
-        self.passed(fault.beyond)
+    def _broken(self, fault: Fault) -> None:
+        self._passed(fault.beyond)
         stored, lost = ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SERVICE_NOT_AVAILABLE
         while self._waiting:
             self._answer(self._waiting.popleft(), stored if fault.stored else lost, fault.why)

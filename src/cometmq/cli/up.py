@@ -18,7 +18,7 @@ from cometmq.net import Address
 from cometmq.node import Node, NodeSettings
 from cometmq.runtime import BadSetting, settings
 from cometmq.store import LocalDisk, StoreError, StoreRefused, StoreSettings
-from cometmq.store.births import write_file
+from cometmq.store.files import write_file
 
 SMALL_LOG = 64 << 20
 """Log files of a node that was started without a configuration: 1 GiB each is much for a laptop."""

@@ -1,33 +1,18 @@
 """The files on disk: commit log, consume queues, JSON tables; what is written, synced, visible."""
 
-from cometmq.store.disk import Disk, File, LocalDisk
-from cometmq.store.errors import StoreError, StoreRefused, Trouble
+# fmt: off
+from cometmq.store.disk import Disk, File, LocalDisk, StoreError, StoreRefused, Trouble
+from cometmq.store.files import Table
+from cometmq.store.log import Fault, Watermark
 from cometmq.store.memory import MemoryDisk
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Cold, Found, Status
 from cometmq.store.settings import FlushDiskType, StoreSettings
-from cometmq.store.store import Cause, Store
-from cometmq.store.tables import Table
-from cometmq.store.watermark import Fault, Watcher, Watermark
+from cometmq.store.store import NotTaken, Store
 
 __all__ = [
-    "Cause",
-    "Cold",
-    "Disk",
-    "Fault",
-    "File",
-    "FlushDiskType",
-    "Found",
-    "LocalDisk",
-    "MemoryDisk",
-    "Queue",
-    "Status",
-    "Store",
-    "StoreError",
-    "StoreRefused",
-    "StoreSettings",
-    "Table",
-    "Trouble",
-    "Watcher",
-    "Watermark",
+    "Cold", "Disk", "Fault", "File", "FlushDiskType", "Found", "LocalDisk", "MemoryDisk",
+    "NotTaken", "Queue", "Status", "Store", "StoreError", "StoreRefused", "StoreSettings", "Table",
+    "Trouble", "Watermark",
 ]
+# fmt: on

@@ -1,20 +1,171 @@
-"""The directory as a whole: looked at, taken for one process, prepared, and left behind (spec 03
-ch. 9)."""
+"""The directory as a whole: looked at, taken by one process, prepared, left (spec 03 ch. 9).
 
+How far its other files follow the log is said by our position file and the original's checkpoint.
+The position file has two slots that are written in turn, so that a cut spoils at most the newer
+one. The checkpoint is written after it and carries our checksum at its end: where the checksum no
+longer fits, the original has worked on this directory since.
+"""
+
+import struct
 import zlib
+from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from cometmq.store import births, position
-from cometmq.store.births import LOG, NURSERY, QUEUES, path_of
-from cometmq.store.disk import Disk, File, write_all
-from cometmq.store.errors import StoreError, StoreRefused, Trouble
-from cometmq.store.position import Position
-from cometmq.store.recovery import Directory, Recovered, recover
+from cometmq.store.disk import Disk, File, StoreError, StoreRefused, Trouble, read_file, write_all
+from cometmq.store.files import (
+    CONFIG,
+    LOG,
+    NURSERY,
+    QUEUES,
+    keep_names,
+    make_folder,
+    path_of,
+    remove_file,
+    write_file,
+)
 from cometmq.store.settings import StoreSettings
 
 ABORT = "abort"
 LOCK = "lock"
-CONFIG = "config"
+POSITION = f"{NURSERY}/position"
+CHECKPOINT = "checkpoint"
+SLOT_SIZE = CHECKPOINT_SIZE = 4096
+VERSION = 1
+NO_KEY_INDEX = 1
+"""Flag: no index by key was kept; a version that keeps one has to build it."""
+
+_SLOT = struct.Struct(">8sIIQqqqiqI")
+_MAGIC = b"COMETPOS"
+_SUM_SIZE = 4
+_CHECKPOINT = struct.Struct(">qqqqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The end of a record, and that record: where, how long, when it was stored."""
+
+    end: int = 0
+    offset: int = -1
+    size: int = 0
+    store_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What one slot says: all entries of records before `mark.end` are in their files."""
+
+    number: int
+    mark: Mark
+    synced: int
+    """The log was on the disk up to here; nothing below is ever cut off."""
+    crc: int
+    """CRC-32 of the record that ends at the mark."""
+
+    def pack(self) -> bytes:
+        """The slot's bytes."""
+        mark = self.mark
+        head = (_MAGIC, VERSION, NO_KEY_INDEX, self.number, mark.end, self.synced)
+        return _sealed(_SLOT.pack(*head, mark.offset, mark.size, mark.store_ms, self.crc))
+
+    @classmethod
+    def unpack(cls, slot: bytes) -> "Position | None":
+        """The slot in these bytes; None where it is not whole or of another version."""
+        data = slot[: _SLOT.size]
+        if len(data) < _SLOT.size or slot[: _SLOT.size + _SUM_SIZE] != _sealed(data):
+            return None
+        magic, version, _, number, end, synced, offset, size, store_ms, crc = _SLOT.unpack(data)
+        if (magic, version) != (_MAGIC, VERSION):
+            return None
+        return cls(number, Mark(end, offset, size, store_ms), synced, crc)
+
+
+FIRST = Position(1, Mark(), 0, 0)
+
+
+class PositionFile:
+    """The position file and the checkpoint, which advance together."""
+
+    def __init__(self, disk: Disk, log_file_size: int, last: Position) -> None:
+        self._disk = disk
+        self._log_file_size = log_file_size
+        self.last = last
+        # It may be in the page cache only, if the last process was killed or its sync failed: the
+        # other slot is not given up for that.
+        self._write(last)
+
+    def advance(self, mark: Mark, synced: int) -> None:
+        """Writes the next slot and then the checkpoint; each is on the disk before the next."""
+        crc = zlib.crc32(record_before(self._disk, self._log_file_size, mark))
+        position = Position(self.last.number + 1, mark, synced, crc)
+        self._write(position)
+        self.last = position
+        write_checkpoint(self._disk, mark)
+
+    def _write(self, position: Position) -> None:
+        with closing(self._disk.open(POSITION)) as file:
+            write_all(file, position.pack(), position.number % 2 * SLOT_SIZE)
+            file.sync()
+
+
+def record_before(disk: Disk, log_file_size: int, mark: Mark) -> bytes:
+    """The record that ends at a mark, as it lies in the log; no bytes where there was none yet."""
+    if not mark.size:
+        return b""
+    inside = mark.offset % log_file_size
+    with closing(disk.open(path_of(LOG, mark.offset - inside))) as file:
+        return file.pread(mark.size, inside)
+
+
+def create_position(disk: Disk) -> None:
+    """Makes both files of an empty store: the checkpoint first, since a position file without one
+    is taken for a directory that somebody else has changed."""
+    write_checkpoint(disk, Mark())
+    write_file(disk, POSITION, bytes(SLOT_SIZE) + FIRST.pack().ljust(SLOT_SIZE, b"\0"))
+
+
+def read_slots(disk: Disk) -> list[Position] | None:
+    """The whole slots, the newest first; None where there is no position file."""
+    content = read_file(disk, POSITION)
+    if content is None:
+        return None
+    slots = [Position.unpack(content[at : at + SLOT_SIZE]) for at in (0, SLOT_SIZE)]
+    return sorted((one for one in slots if one is not None), key=lambda one: -one.number)
+
+
+def write_checkpoint(disk: Disk, mark: Mark) -> None:
+    """Tells the original up to which store time log and queues are complete, never later than so:
+    a time too new makes it skip records that are in no queue yet (spec 03 10.4)."""
+    # Index 0: none is kept. The confirm offset is the start of the last record, as the original
+    # sets it when it loads a store.
+    data = _CHECKPOINT.pack(mark.store_ms, mark.store_ms, 0, 0, max(0, mark.offset))
+    write_file(disk, CHECKPOINT, _sealed(data.ljust(CHECKPOINT_SIZE - _SUM_SIZE, b"\0")))
+
+
+def checkpoint_is_ours(disk: Disk) -> bool:
+    """Nobody else has written the checkpoint since."""
+    content = read_file(disk, CHECKPOINT) or b""
+    return len(content) == CHECKPOINT_SIZE and content == _sealed(content[:-_SUM_SIZE])
+
+
+def _sealed(data: bytes) -> bytes:
+    return data + zlib.crc32(data).to_bytes(_SUM_SIZE, "big")
+
+
+@dataclass
+class Directory:
+    """A directory that may be opened."""
+
+    starts: list[int]
+    """Where the files of the log begin."""
+    queues: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """Where the files of each queue begin, in bytes of the queue."""
+    position: Position | None = None
+    """The slot to go on from; None in an empty directory."""
+    is_newest: bool = True
+    """That slot is the last one that was written."""
+    synced: int = 0
+    """The highest position recorded as synced."""
 
 
 def inspect(disk: Disk, settings: StoreSettings) -> Directory:
@@ -29,7 +180,7 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
                 folder = f"{QUEUES}/{topic}/{name}"
                 files = _starts(disk, folder, queue_size, "mappedFileSizeConsumeQueue")
                 found.queues[topic, int(name)] = files
-    slots = position.read_slots(disk)
+    slots = read_slots(disk)
     if slots is None:
         if starts or found.queues:
             raise StoreRefused(
@@ -37,7 +188,7 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
                 "store of the original comes with a later version; choose another directory"
             )
         return found
-    if not position.checkpoint_is_ours(disk):
+    if not checkpoint_is_ours(disk):
         raise StoreRefused(
             "the original has opened this store since CometMQ did (the checkpoint is not ours): "
             "taking such a store back comes with a later version"
@@ -79,7 +230,7 @@ def _is_there(disk: Disk, log_size: int, starts: list[int], slot: Position) -> b
     """The record before the mark lies where the slot says."""
     if slot.mark.offset - slot.mark.offset % log_size not in starts:
         return False
-    data = position.record_before(disk, log_size, slot.mark)
+    data = record_before(disk, log_size, slot.mark)
     # One flipped bit in this very record must not lock the whole store. Its store time, behind a
     # born host of either length, tells it from any other record that could lie at the same place.
     time = slot.mark.store_ms.to_bytes(8, "big", signed=True)
@@ -89,52 +240,44 @@ def _is_there(disk: Disk, log_size: int, starts: list[int], slot: Position) -> b
     )
 
 
-def take(disk: Disk, settings: StoreSettings) -> tuple[File, Recovered]:
-    """Locks a directory, which is ours until the lock is closed, and recovers what it holds.
-    Blocking."""
+def lock_directory(disk: Disk, settings: StoreSettings) -> File:
+    """Locks a directory, which is ours until the lock is closed."""
     if disk.size(LOCK) is None:
         inspect(disk, settings)  # before the lock file is made: a refusal changes nothing
     try:
-        lock = disk.lock(LOCK)
+        return disk.lock(LOCK)
     except StoreError as error:
         if error.kind is not Trouble.LOCKED:
             raise
         raise StoreRefused(
             "Lock failed,MQ already started: another process uses this store directory"
         ) from None
-    try:
-        found = inspect(disk, settings)
-        if lock.pread(5, 0) != b"lock":
-            write_all(lock, b"lock", 0)
-        births.make_folders(disk, NURSERY, set())
-        was_in_use = disk.size(ABORT) is not None
-        # From here on the directory needs recovery, whoever opens it next.
-        births.write_file(disk, ABORT, str(disk.process_id).encode())
-        if found.position is None:
-            for folder in (LOG, QUEUES, CONFIG):
-                births.make_folders(disk, folder, set())
-            position.create(disk)
-        if was_in_use:
-            _keep_all_names(disk, found)
-        return lock, recover(disk, settings, found)
-    except BaseException:
-        lock.close()
-        raise
+
+
+def prepare(disk: Disk, settings: StoreSettings, lock: File) -> Directory:
+    """Inspects a directory that is ours, and says in it that it is in use."""
+    found = inspect(disk, settings)
+    if lock.pread(5, 0) != b"lock":
+        write_all(lock, b"lock", 0)
+    for folder in (NURSERY, LOG, QUEUES, CONFIG):
+        make_folder(disk, folder)
+    was_in_use = disk.size(ABORT) is not None
+    # From here on the directory needs recovery, whoever opens it next.
+    write_file(disk, ABORT, str(disk.process_id).encode())
+    if found.position is None:
+        create_position(disk)
+    if was_in_use:
+        # The process that was killed may have named files and not made the names durable. They
+        # are there now, but a power cut would take them with all that is promised from here on.
+        topics = dict.fromkeys(f"{QUEUES}/{topic}" for topic, _ in found.queues)
+        queues = [f"{QUEUES}/{topic}/{queue_id}" for topic, queue_id in found.queues]
+        keep_names(disk, NURSERY, LOG, CONFIG, QUEUES, *topics, *queues)
+    return found
 
 
 def leave(disk: Disk, unused: list[int]) -> None:
-    """Removes what says that the directory is in use: files made ahead, then `abort`. Blocking."""
+    """Removes what says that the directory is in use: log files made ahead, then `abort`."""
     for start in unused:
         disk.remove(path_of(LOG, start))
-    births.keep_names(disk, LOG)
-    disk.remove(ABORT)
-    births.keep_names(disk, "")
-
-
-def _keep_all_names(disk: Disk, found: Directory) -> None:
-    """A process that was killed may have named files and not made the names durable. They are
-    there now, but a power cut would take them with all that is promised from here on."""
-    topics = dict.fromkeys(f"{QUEUES}/{topic}" for topic, _ in found.queues)
-    queues = [f"{QUEUES}/{topic}/{queue_id}" for topic, queue_id in found.queues]
-    for folder in (NURSERY, LOG, CONFIG, QUEUES, *topics, *queues):
-        births.keep_names(disk, folder)
+    keep_names(disk, LOG)
+    remove_file(disk, ABORT)

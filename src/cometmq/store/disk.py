@@ -4,18 +4,51 @@ Paths are relative to the root of the store. One method is one call of the syste
 recording of this seam can be compared with what the system saw.
 """
 
+import enum
+import errno
 import fcntl
+import logging
 import os
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
-from errno import EAGAIN, ENXIO
 from typing import Protocol, TypeVar
 
-from cometmq.store.errors import StoreError, Trouble, logger
+from cometmq.runtime import CometError
+
+BLOCK = 1 << 18
 
 T = TypeVar("T")
 Data = bytes | bytearray | memoryview
+
+logger = logging.getLogger("cometmq.store")
+
+
+class Trouble(enum.Enum):
+    """What kind of failure the disk reported, and the system's numbers for it."""
+
+    MISSING = ("is not there", errno.ENOENT, errno.ENOTDIR)
+    DENIED = ("may not be used by this user", errno.EACCES, errno.EPERM, errno.EROFS)
+    FULL = ("has no space left", errno.ENOSPC, errno.EDQUOT)
+    LOCKED = ("is used by another process", errno.EAGAIN)
+    BROKEN = ("cannot be read or written",)
+
+    def __init__(self, sentence: str, *numbers: int) -> None:
+        self.sentence = sentence
+        self.numbers = numbers
+
+
+class StoreError(CometError):
+    """A call on a file of the store failed; `kind` says how."""
+
+    def __init__(self, kind: Trouble, call: str, path: str, detail: str = "") -> None:
+        said = f" ({detail})" if detail else ""
+        super().__init__(f"{call} of {path!r}: it {kind.sentence}{said}")
+        self.kind = kind
+
+
+class StoreRefused(CometError):
+    """The directory is not opened; not a byte of it was changed."""
 
 
 class File(Protocol):
@@ -104,6 +137,18 @@ def read_file(disk: Disk, path: str) -> bytes | None:
         return file.pread(size, 0)
 
 
+def find_data(file: File, start: int, end: int) -> list[tuple[int, bytes]]:
+    """(place, content) of the blocks between two places of a file that are not zeros."""
+    found = []
+    at = file.next_data(start)
+    while at is not None and at < end:
+        block = file.pread(min(BLOCK, end - at), at)
+        if block.count(0) != len(block):
+            found.append((at, block))
+        at = file.next_data(at + len(block)) if block else None
+    return found
+
+
 _locked: set[tuple[int, int]] = set()
 """Files that this process has locked: a record lock does not hold against its own process, and
 is lost when any handle of the file is closed."""
@@ -113,20 +158,21 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _mapped(name: str, path: str, work: Callable[[], T]) -> T:
+def _mapped(call: str, path: str, work: Callable[[], T]) -> T:
+    """Does one call of the system; its failure is told in the words of the house."""
     try:
         return work()
     except OSError as error:
-        raise StoreError.of(error, name, path) from error
+        kinds = (kind for kind in Trouble if error.errno in kind.numbers)
+        kind = next(kinds, Trouble.BROKEN)
+        raise StoreError(kind, call, path, error.strerror or str(error)) from error
 
 
 class LocalFile:
     """A file of the local file system."""
 
     def __init__(self, handle: int, path: str, lock: tuple[int, int] | None = None) -> None:
-        self._handle = handle
-        self._path = path
-        self._lock = lock
+        self._handle, self._path, self._lock = handle, path, lock
         self._waits = not hasattr(os, "RWF_NOWAIT")
 
     def pread(self, size: int, offset: int) -> bytes:
@@ -141,7 +187,7 @@ class LocalFile:
         except OSError as error:
             # Where the file system knows no such reading it never will; anything else (EIO, say)
             # comes again, and with its name, where the thread reads.
-            self._waits = error.errno != EAGAIN
+            self._waits = error.errno != errno.EAGAIN
             return None
         return bytes(found) if count == size else None
 
@@ -152,7 +198,7 @@ class LocalFile:
         try:
             return os.lseek(self._handle, offset, os.SEEK_DATA)
         except OSError as error:
-            return None if error.errno == ENXIO else offset  # holes unknown: all may be data
+            return None if error.errno == errno.ENXIO else offset  # holes unknown: all may be data
 
     def allocate(self, size: int) -> None:
         if hasattr(os, "posix_fallocate"):

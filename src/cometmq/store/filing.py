@@ -6,20 +6,18 @@ record is on the disk and visible; P, the position behind which entries may be m
 the end of the last round.
 """
 
-import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 
 from cometmq.kernel import entries
-from cometmq.store.errors import StoreError
-from cometmq.store.jobs import Jobs
-from cometmq.store.log import Log, Turn
-from cometmq.store.position import Mark
+from cometmq.runtime import Timer
+from cometmq.store.directory import Mark
+from cometmq.store.disk import StoreError, logger
+from cometmq.store.log import Fault, Jobs, Log, Turn, Watermark
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered
-from cometmq.store.syncing import GroupCommit
-from cometmq.store.watermark import Watermark
 
 SLICE_QUEUES = 64
 """Queues of one job: making a log file must not wait for tens of thousands of them."""
@@ -36,40 +34,28 @@ class Filer:
     """Moves `visible` after the watermark that readers are promised. Empties the tails of all
     queues in rounds: by time, or by what a start would have to read."""
 
-    def __init__(
-        self,
-        found: Recovered,
-        log: Log,
-        commit: GroupCommit,
-        promised: Watermark,
-        jobs: Jobs,
-        on_failed: Callable[[str], None],
-    ) -> None:
-        self._settings = found.settings
-        self._files = found.files
-        self._position = found.position
+    def __init__(self, found: Recovered, log: Log, jobs: Jobs) -> None:
+        self._found = found
         self._log = log
-        self._commit = commit
-        self._promised = promised
         self._jobs = jobs
-        self._on_failed = on_failed
+        self._promised = log.synced if found.settings.is_sync else log.written
         self._hidden: deque[Turn] = deque()
         """Written, and not visible yet."""
-        self.visible = Watermark(promised.position)
-        self._shown = found.mark
-        """The last record that is visible."""
+        self.visible = Watermark(found.end, found.mark)
         self._dirty: dict[Queue, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._goal: Mark | None = None
-        """Up to where the running round goes."""
-        self._todo: deque[Queue] = deque()
+        self._timer = Timer(self._due)
+        self._is_filing = False
         self._has_failed = False
         self._stopped = False
+        log.synced.watch(lambda _: self._show())
+        log.synced.faults.watch(self._fault)
 
     @property
     def unfiled(self) -> int:
         """How many bytes of the log a start would have to read."""
-        return self._log.mark.end - self._position.last.mark.end
+        return self._log.written.mark.end - self._found.position.last.mark.end
+
+    # Showing
 
     def add(self, turn: Turn) -> None:
         """A turn was written: its entries have to be filed; new queues get their files at once."""
@@ -82,89 +68,96 @@ class Filer:
                 queue.has_files = True
                 births.append(_oldest(queue, end - queue.tail.first))
         if births:
-            turn.births += 1
-            self._file(births, lambda: self._born(turn))
-        self.want()
+            turn.has_births = True
+            self._write(births, lambda: self._born(turn))
+        self._show()
 
     def _born(self, turn: Turn) -> None:
-        turn.births -= 1
-        self.publish()
+        turn.has_births = False
+        self._show()
 
-    def publish(self) -> None:
+    def _show(self) -> None:
         """Shows what may be shown: promised, and each new queue's first file is there."""
         turns, limit = self._hidden, self._promised.position
-        while turns and not self._stopped and turns[0].mark.end <= limit and not turns[0].births:
+        while (
+            turns and not self._stopped and turns[0].mark.end <= limit and not turns[0].has_births
+        ):
             turn = turns.popleft()
-            self._shown = turn.mark
             for queue, end in turn.added:
                 queue.publish(end)
-        self.visible.advance(self._shown.end)
+            self.visible.advance(turn.mark)
+        self._want()
 
-    def want(self) -> None:
+    def _fault(self, fault: Fault) -> None:
+        """After a failed sync nothing more becomes visible."""
+        if fault.stored:
+            start, end = fault.beyond, self._log.written.position
+            # Entries of what is not synced are in no file yet.
+            counts = [one.entries_below(end) - one.entries_below(start) for one in self._dirty]
+            logger.error(
+                "%d messages between %d and %d are written and perhaps not on the disk; those of "
+                "them that were promised may be lost in a power cut",
+                sum(counts),
+                start,
+                end,
+            )
+            self.close()
+
+    # Filing
+
+    def _want(self) -> None:
         """Sees to it that a round begins in time."""
-        if self.unfiled >= self._settings.unindexed_limit // 2:
-            self._commit.begin()
+        if self.unfiled >= self._found.settings.unindexed_limit // 2:
+            self._log.sync()
             self.begin()
-        is_over = self._has_failed or self._stopped
-        if self.unfiled and not (self._timer or self._goal or is_over):
-            interval_ms = self._settings.flush_interval_consume_queue
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(interval_ms / 1000, self._due)
+        if self.unfiled and not (self._is_filing or self._has_failed or self._stopped):
+            self._timer.start(self._found.settings.flush_interval_consume_queue / 1000)
 
     def _due(self) -> None:
-        self._timer = None
         self.begin()
-        self.want()
+        self._want()
 
     def begin(self) -> None:
         """Starts a round over everything that is synced and visible now."""
-        goal = min(self._commit.mark, self._shown, key=lambda mark: mark.end)
-        if self._goal is None and not self._has_failed and goal.end > self._position.last.mark.end:
-            self._goal = goal
-            self._todo.extend(self._dirty)
-            self._next_slice(goal)
+        goal = min(self._log.synced.mark, self.visible.mark, key=lambda mark: mark.end)
+        may_begin = not (self._is_filing or self._has_failed)
+        if may_begin and goal.end > self._found.position.last.mark.end:
+            self._is_filing = True
+            self._next_slice(goal, iter(tuple(self._dirty)))
 
-    def _next_slice(self, goal: Mark) -> None:
-        pieces: list[Piece] = []
-        while self._todo and len(pieces) < SLICE_QUEUES:
-            queue = self._todo.popleft()
-            count = queue.entries_below(goal.end)
-            if count:
-                pieces.append(_oldest(queue, count))
-        if pieces:
-            self._file(pieces, lambda: self._sliced(goal, pieces))
+    def _next_slice(self, goal: Mark, todo: Iterator[Queue]) -> None:
+        queues = list(islice(todo, SLICE_QUEUES))
+        if queues:
+            counts = [(queue, queue.entries_below(goal.end)) for queue in queues]
+            pieces = [_oldest(queue, count) for queue, count in counts if count]
+            self._write(pieces, lambda: self._sliced(goal, todo, pieces))
         else:
-            synced = self._commit.synced.position
-            work = partial(self._position.advance, goal, synced)
+            work = partial(self._found.position.advance, goal, self._log.synced.position)
             self._jobs.run("files", work, self._ended, self._fail)
 
-    def _file(self, pieces: list[Piece], done: Callable[[], None]) -> None:
+    def _sliced(self, goal: Mark, todo: Iterator[Queue], pieces: list[Piece]) -> None:
+        for queue, _, data in pieces:
+            queue.tail.drop(len(data) // entries.SIZE)
+            if not queue.tail.data:
+                del self._dirty[queue]
+        self._next_slice(goal, todo)
+
+    def _ended(self, _: None) -> None:
+        self._is_filing = False
+        self._want()
+
+    def _write(self, pieces: list[Piece], done: Callable[[], None]) -> None:
         def work() -> None:
             for queue, first, data in pieces:
-                self._files.write(queue.folder, first, data)
+                self._found.files.write(queue.folder, first, data)
 
         self._jobs.run("files", work, lambda _: done(), self._fail)
 
-    def _sliced(self, goal: Mark, pieces: list[Piece]) -> None:
-        for queue, _, data in pieces:
-            queue.tail.drop(len(data) // entries.SIZE)
-            del self._dirty[queue]
-            if queue.tail.data:
-                self._dirty[queue] = None
-        self._next_slice(goal)
-
-    def _ended(self, _: None) -> None:
-        self._goal = None
-        self.want()
-
     def _fail(self, error: StoreError) -> None:
-        self._goal = None
         self._has_failed = True
-        self._on_failed(f"the consume queues could not be written: {error}")
+        self._log.stop(f"the consume queues could not be written: {error}")
 
     def close(self) -> None:
         """Nothing more becomes visible, and no round begins by itself any more."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.stop()

@@ -1,22 +1,92 @@
-"""The commit log: what is staged in a turn of the loop goes to its file in one write.
+"""The commit log: its files are written turn by turn, synced by group commit, and made ahead.
 
 Positions are those of the whole log; a file is named by the position of its first byte.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cometmq.kernel import headers, records
-from cometmq.store.births import LOG, make_file, path_of
-from cometmq.store.disk import File, close_quietly, write_all
-from cometmq.store.errors import StoreError, logger
-from cometmq.store.jobs import Jobs
-from cometmq.store.position import Mark
+from cometmq.runtime import Signal, Threads, Timer
+from cometmq.store.directory import Mark
+from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger, write_all
+from cometmq.store.files import LOG, make_file, path_of
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered
-from cometmq.store.watermark import Fault, Watermark
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A watermark will not pass `beyond` with what was staged so far.
+
+    `stored`: the records are in the log and may have been promised to somebody (a failed sync);
+    if not, they are gone and their senders can be told so.
+    """
+
+    beyond: int
+    stored: bool
+    why: str
+
+
+class Watermark(Signal[int]):
+    """A position of the log that only grows: everything before it has come so far. Fires with
+    each move."""
+
+    def __init__(self, position: int, mark: Mark) -> None:
+        super().__init__()
+        self.position = position
+        self.mark = mark
+        """The last record before it."""
+        self.faults: Signal[Fault] = Signal()
+        """What lies beyond a fault at this moment will not come."""
+
+    def advance(self, mark: Mark) -> None:
+        """Moves on to the end of a record, and tells so; one that is not ahead changes nothing."""
+        if mark.end > self.position:
+            self.position, self.mark = mark.end, mark
+            self.fire(mark.end)
+
+
+class Jobs:
+    """Blocking work in threads: one of two functions is called on the loop when it is over."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._running = 0
+        self._ended: Signal[None] = Signal()
+
+    def run(
+        self,
+        lane: str,
+        work: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[StoreError], None],
+    ) -> None:
+        """Does `work` in the thread of its lane."""
+
+        def ended(future: "asyncio.Future[T]") -> None:
+            self._running -= 1
+            self._ended.fire(None)
+            error = future.exception()
+            if error is None:
+                done(future.result())
+            elif isinstance(error, StoreError):
+                failed(error)
+            else:  # a bug of ours must not leave anybody waiting, nor be hidden
+                failed(StoreError(Trouble.BROKEN, "a job", "the store", repr(error)))
+                raise error
+
+        self._running += 1
+        self._threads.run(lane, work).add_done_callback(ended)
+
+    async def idle(self) -> None:
+        """Returns when no job is running, at once if none is."""
+        while self._running:  # the one that ended may have been followed by others
+            await self._ended.next()
 
 
 @dataclass(eq=False, slots=True)
@@ -33,47 +103,40 @@ class Turn:
     """The last record, once the turn is over."""
     added: Sequence[tuple[Queue, int]] = ()
     """Known then, too: the queues that got messages, and their next number behind this turn."""
-    births: int = 0
-    """Jobs that make files of new queues and have not ended."""
+    has_births: bool = False
+    """The first files of new queues are still on their way."""
+
+
+def sync_log_file(file: File) -> None:
+    """Brings one file of the log to the disk."""
+    file.sync()
 
 
 class Log:
-    """Where the next record goes, and the way there."""
+    """Moves `written` with each turn, and `synced` after it: at once under SYNC_FLUSH, else every
+    interval."""
 
-    def __init__(
-        self,
-        found: Recovered,
-        jobs: Jobs,
-        on_written: Callable[[Turn], None],
-        on_fault: Callable[[Fault, bool], None],
-    ) -> None:
+    def __init__(self, found: Recovered, jobs: Jobs, on_file: Callable[[], None]) -> None:
         self._disk = found.disk
         self._settings = found.settings
         self._jobs = jobs
-        self._loop = asyncio.get_running_loop()
-        self._on_written = on_written
-        self._on_fault = on_fault
+        self._on_file = on_file
         self.file_size = found.settings.mapped_file_size_commit_log
         self.starts = found.starts
-        self.written = Watermark(found.end)
-        self.mark = found.mark
-        """The last record written."""
-        self.turn: Turn | None = None
-        self.segment = records.Segment(found.end, 0)
-        """The newest one; its `end` is that of the log with everything that is staged."""
+        self.written = Watermark(found.end, found.mark)
+        self.synced = Watermark(found.end, found.mark)
+        self.read_only: str | None = None
+        """Why nothing can be stored any more."""
         self.trouble: str | None = None
         """Why the next file could not be made; None once it could."""
-        self._unwritten: deque[Turn] = deque()
         self._making = False
-        self._patience: asyncio.TimerHandle | None = None
-        here = self.start_of(found.end)
-        self.files = {
-            path_of(LOG, start): self._disk.open(path_of(LOG, start))
-            for start in found.starts
-            if start >= here
-        }
+        self.syncing_since: float | None = None
+        """When the sync was begun that is running, or has failed: no other one begins."""
+        self._timer = Timer(self.sync)
+        paths = [path_of(LOG, start) for start in found.starts]
+        here = self.path_at(found.end)
+        self.files = {path: self._disk.open(path) for path in paths if path >= here}
         """Open: those that still have to be written or synced, by their paths."""
-        self._make_ahead()
 
     def start_of(self, position: int) -> int:
         """Where the file begins that holds a position."""
@@ -83,121 +146,26 @@ class Log:
         """The path of that file."""
         return path_of(LOG, self.start_of(position))
 
-    @property
-    def unwritten_since(self) -> float | None:
-        """When the oldest turn was begun that is still waiting for its file."""
-        return self._unwritten[0].begun if self._unwritten else None
-
-    # Staging
-
-    def begin_turn(self, store_ms: int) -> bool:
-        """Starts to collect until the loop comes round; False where there is no file for it."""
-        end = self.segment.end
-        if self._is_hopeless(end):
-            return False
-        self.segment = records.Segment(end, self.file_size - end % self.file_size)
-        self.turn = Turn([self.segment], store_ms, self._loop.time())
-        self._loop.call_soon(self.end_turn)
-        return True
-
-    def roll(self) -> bool:
-        """Goes on in the next file; False where that cannot be made."""
-        assert self.turn is not None
-        start = self.start_of(self.segment.end) + self.file_size
-        if self._is_hopeless(start):
-            return False
-        self.segment.blank()
-        self.segment = records.Segment(start, self.file_size)
-        self.turn.segments.append(self.segment)
-        self._make_ahead()
-        return True
-
-    def _is_hopeless(self, position: int) -> bool:
-        if self.trouble is None or self.path_at(position) in self.files:
-            return False
-        self._make_ahead()  # perhaps there is space again; this one is refused all the same
-        return True
-
-    def end_turn(self) -> None:
-        """Writes what is staged now."""
-        turn = self.turn
-        if turn is None:
-            return  # rejected, or ended early
-        self.turn = None
-        last = turn.last
-        if last is None:  # its sends were all refused
-            self.segment = records.Segment(turn.segments[0].position, 0)
-            return
-        turn.mark = Mark(self.segment.end, last.position, last.size, turn.store_ms)
-        turn.added = [(one, one.tail.next) for one, first in turn.touched if one.tail.next > first]
-        self._unwritten.append(turn)
-        self._write()
-
-    # Writing
-
-    def _write(self) -> None:
-        """Writes the turns whose files are there, in order."""
-        while self._unwritten:
-            turn = self._unwritten[0]
-            paths = [self.path_at(one.position) for one in turn.segments]
-            if any(path not in self.files for path in paths):
-                self._wait_for_file()
-                return
-            try:
-                for one, path in zip(turn.segments, paths, strict=True):
-                    write_all(self.files[path], one.data, one.position % self.file_size)
-            except StoreError as error:
-                self._unwrite(turn)
-                self._reject(f"the commit log could not be written: {error}", for_good=True)
-                return
-            self._unwritten.popleft()
-            self.mark = turn.mark
-            self.written.advance(turn.mark.end)
-            self._on_written(turn)
-
-    def _unwrite(self, turn: Turn) -> None:
-        # A part of the turn may be in the file. Without its first header nobody finds the rest.
-        at = turn.segments[0].position
-        try:
-            write_all(self.files[self.path_at(at)], bytes(8), at % self.file_size)
-        except StoreError as error:
-            logger.error("the log has unwanted bytes from %d on: %s", at, error)
-
-    def _reject(self, why: str, *, for_good: bool) -> None:
-        """Nothing staged and not written was ever there: queue numbers go back."""
-        turns = [*self._unwritten, *([self.turn] if self.turn is not None else [])]
-        for turn in reversed(turns):
-            for queue, first in turn.touched:
-                queue.tail.cut(first)
-        self._unwritten.clear()
-        self.turn = None
-        self.segment = records.Segment(self.written.position, 0)
-        self._stop_waiting()
-        self._on_fault(Fault(self.written.position, stored=False, why=why), for_good)
+    def stop(self, why: str) -> None:
+        """Nothing can be stored any more."""
+        if self.read_only is None:
+            self.read_only = why
+            logger.error("the store is read-only from now on: %s", why)
 
     # Files
 
-    def _wait_for_file(self) -> None:
-        if self._patience is None:
-            timeout_ms = self._settings.create_file_timeout
-            self._patience = self._loop.call_later(timeout_ms / 1000, self.give_up)
-        self._make_ahead()
+    def is_hopeless(self, position: int) -> bool:
+        """There is no file for this position, and it could not be made."""
+        if self.trouble is None or self.path_at(position) in self.files:
+            return False
+        self.make_ahead(position)  # perhaps there is space again; this one is refused all the same
+        return True
 
-    def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def give_up(self) -> None:
-        """Refuses what waits for a file that does not come."""
-        why = self.trouble or "making it takes too long"
-        self._reject(f"the next file of the commit log is not there: {why}", for_good=False)
-
-    def _make_ahead(self) -> None:
-        """One file more than is needed is there, or on its way."""
+    def make_ahead(self, end: int) -> None:
+        """One file more than a log that ends there needs is there, or on its way."""
         here = self.start_of(self.written.position)
         start = self.starts[-1] + self.file_size if self.starts else here
-        if not self._making and start <= self.start_of(self.segment.end) + self.file_size:
+        if not self._making and start <= self.start_of(end) + self.file_size:
             self._making = True
             self._jobs.run(
                 "files",
@@ -217,33 +185,92 @@ class Log:
         self.trouble = None
         self.starts.append(start)
         self.files[path_of(LOG, start)] = file
-        self._make_ahead()
-        self._stop_waiting()
-        self._write()
+        self._on_file()
 
     def _not_made(self, error: StoreError) -> None:
         self._making = False
         self.trouble = f"it could not be made: {error}"
         logger.error("the next file of the commit log %s", self.trouble)
 
-    def files_between(self, start: int, end: int) -> list[File]:
-        """The files with bytes from `start` up to `end`, all of them open, the oldest first."""
-        places = range(self.start_of(start), end, self.file_size)
-        return [self.files[self.path_at(place)] for place in places]
+    # Writing
 
-    def retire(self, position: int) -> None:
-        """Closes the files that end at or before a synced position: nothing is written there."""
-        here = self.path_at(position)
-        for path in [path for path in self.files if path < here]:
+    def has_files(self, turn: Turn) -> bool:
+        """All files that it belongs to are there."""
+        return all(self.path_at(one.position) in self.files for one in turn.segments)
+
+    def write(self, turn: Turn) -> None:
+        """Writes all of a turn, or nothing."""
+        try:
+            for one in turn.segments:
+                self._write(one.data, one.position)
+        except StoreError:
+            # A part may be in the file. Without its first header nobody finds the rest.
+            at = turn.segments[0].position
+            try:
+                self._write(bytes(8), at)
+            except StoreError as error:
+                logger.error("the log has unwanted bytes from %d on: %s", at, error)
+            raise
+
+    def _write(self, data: bytes | bytearray, position: int) -> None:
+        write_all(self.files[self.path_at(position)], data, position % self.file_size)
+
+    def advance(self, mark: Mark) -> None:
+        """Everything up to there is written: sees to it that it is synced in time."""
+        self.written.advance(mark)
+        self._want_sync()
+
+    # Syncing
+
+    def _want_sync(self) -> None:
+        settings = self._settings
+        unsynced = self.written.position - self.synced.position
+        if settings.is_sync or unsynced >= settings.max_unsynced_bytes // 2:
+            self.sync()
+        else:
+            self._timer.start(settings.flush_interval_commit_log / 1000)
+
+    def sync(self) -> None:
+        """Syncs now, unless a sync is running: then the next one follows it."""
+        begun, start = self.written.mark, self.synced.position
+        if self.syncing_since is not None or begun.end <= start:
+            return
+        places = range(self.start_of(start), begun.end, self.file_size)
+        files = [self.files[self.path_at(place)] for place in places]
+
+        def work() -> None:
+            for file in files:
+                sync_log_file(file)
+
+        self.syncing_since = asyncio.get_running_loop().time()
+        self._jobs.run("sync", work, lambda _: self._ended(begun), self.sync_failed)
+
+    def covered(self, begun: Mark) -> Mark:
+        """How far a sync reaches that ends now: what was written when it began, not what came
+        while it ran."""
+        return begun
+
+    def _ended(self, begun: Mark) -> None:
+        self.syncing_since = None
+        self.synced.advance(self.covered(begun))
+        here = self.path_at(self.synced.position)
+        for path in [path for path in self.files if path < here]:  # nothing more is written there
             self.files.pop(path).close()
+        if self._timer:
+            self._want_sync()
+        else:  # what came meanwhile is due, or nothing came
+            self.sync()
 
-    def unused(self) -> list[int]:
-        """The files that were made ahead and hold nothing."""
-        return [start for start in self.starts if start >= self.written.position]
+    def sync_failed(self, error: StoreError) -> None:
+        """After a failed sync nobody knows what the disk has, and the page cache may call it clean:
+        nothing is tried again, and nothing that was promised is taken back."""
+        why = f"the commit log could not be synced: {error}"
+        self.stop(why)
+        self.synced.faults.fire(Fault(self.synced.position, stored=True, why=why))
 
     def close(self) -> None:
-        """Gives all handles back."""
-        self._stop_waiting()
+        """No sync begins by itself any more, and all handles are given back."""
+        self._timer.stop()
         for file in self.files.values():
             close_quietly(file)
         self.files.clear()

@@ -5,10 +5,10 @@ method, and finds what is written in `Inode` (pages) and in `names`.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
-from cometmq.store.disk import Data
-from cometmq.store.errors import StoreError, Trouble
+from cometmq.store.disk import Data, StoreError, Trouble
 
 T = TypeVar("T")
 
@@ -66,13 +66,13 @@ class Inode:
         self.size = size
 
 
+@dataclass(eq=False)
 class MemoryFile:
     """An open file of a disk in memory."""
 
-    def __init__(self, disk: "MemoryDisk", path: str, inode: Inode) -> None:
-        self.disk = disk
-        self.path = path
-        self.inode = inode
+    disk: "MemoryDisk"
+    path: str
+    inode: Inode
 
     def _call(self, name: str, work: Callable[[], T]) -> T:
         return self.disk.call(name, self.path, self.inode, work)

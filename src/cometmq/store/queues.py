@@ -1,6 +1,7 @@
 """Consume queues: the entries of one queue in memory and in its files (spec 03 ch. 7).
 
 New entries live in a tail in memory and reach their file in batches; an idle queue holds no file.
+At a start, queues are what their files have before P, and what the log says from there on.
 """
 
 import struct
@@ -10,12 +11,16 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from cometmq.kernel import entries
-from cometmq.runtime.signal import Signal
-from cometmq.store.births import QUEUES, make_file, make_folders, path_of
-from cometmq.store.disk import Disk, File, write_all
+from cometmq.runtime import Signal
+from cometmq.store.disk import Disk, File, find_data, logger, write_all
+from cometmq.store.files import QUEUES, make_file, make_folder, path_of, remove_file
 
 FILLER = entries.pack(0, 0x7FFFFFFF, 0)
 """Stands where a number has no record: before the first one kept, and for a damaged record."""
+
+SMALLEST_RECORD = 91
+
+Walked = tuple[int, int, str, int, int, int, int, int]
 
 _PLACE = struct.Struct(">qi")
 
@@ -70,17 +75,28 @@ class Queue:
         )
 
 
+def is_filler(position: int, size: int) -> bool:
+    """The entry stands for no record."""
+    return position == 0 and size == 0x7FFFFFFF
+
+
+@dataclass(eq=False)
 class QueueFiles:
     """The files of all queues. Blocking; used by one thread at a time."""
 
-    def __init__(self, disk: Disk, file_size: int) -> None:
-        self._disk = disk
-        self.file_size = file_size
-        self._known: set[str] = set()
+    disk: Disk
+    file_size: int
+    _known: set[str] = field(default_factory=set, init=False)
+    """Folders that are there for certain."""
 
     def end_of_file(self, number: int) -> int:
-        """The byte at which the file with this entry ends."""
-        return (number * entries.SIZE // self.file_size + 1) * self.file_size
+        """The number behind the file with this entry."""
+        count = self.file_size // entries.SIZE
+        return (number // count + 1) * count
+
+    def open(self, folder: str, start: int) -> "closing[File]":
+        """The file that begins at this byte of its queue, for a block."""
+        return closing(self.disk.open(path_of(folder, start)))
 
     def write(self, folder: str, first: int, data: bytes) -> None:
         """Puts entries, the first with number `first`, into the files, and syncs them. A file is
@@ -89,36 +105,147 @@ class QueueFiles:
         while data:
             inside = at % self.file_size
             part, data = data[: self.file_size - inside], data[self.file_size - inside :]
-            path = path_of(folder, at - inside)
-            if not inside and self._disk.size(path) is None:
-                make_folders(self._disk, folder, self._known)
-                self._make(path, part)
+            if not inside and self.disk.size(path_of(folder, at)) is None:
+                self._make(folder, at, part)
             else:
-                with closing(self._disk.open(path)) as file:
+                with self.open(folder, at - inside) as file:
                     write_all(file, part, inside)
                     file.sync()
             at += len(part)
 
-    def _make(self, path: str, data: bytes) -> None:
+    def _make(self, folder: str, start: int, data: bytes) -> None:
+        for one in (folder.rpartition("/")[0], folder):
+            if one not in self._known:
+                make_folder(self.disk, one)
+                self._known.add(one)
+
         def fill(file: File) -> None:
             file.truncate(self.file_size)
             write_all(file, data, 0)
 
-        make_file(self._disk, path, fill).close()
+        make_file(self.disk, path_of(folder, start), fill).close()
 
-    def entry(self, file: File, number: int) -> tuple[int, int]:
-        """(position, size) of an entry of an open file, by its number in that file."""
-        position, size = _PLACE.unpack(file.pread(_PLACE.size, number * entries.SIZE))
-        return position, size
 
-    def search(self, file: File, low: int, holds: Callable[[int, int], bool]) -> int:
+def _entry(file: File, number: int) -> tuple[int, int]:
+    """(position, size) of an entry, by its number in its file."""
+    position, size = _PLACE.unpack(file.pread(_PLACE.size, number * entries.SIZE))
+    return position, size
+
+
+class Rebuilding:
+    """Queues on their way back: first from their files, then from the log."""
+
+    def __init__(self, files: QueueFiles, start: int) -> None:
+        self._files = files
+        self._start = start
+        """Entries of records from here on are written anew."""
+        self.queues: dict[tuple[str, int], Queue] = {}
+        self.last: Walked | None = None
+        """The last record of the log."""
+        self._held: dict[tuple[str, int], Walked] = {}
+        """The last record of each queue, until the next one says whether its number is right."""
+
+    # From the files
+
+    def open(self, topic: str, queue_id: int, starts: list[int]) -> None:
+        """Finds where a queue ends, and makes everything behind that zeros."""
+        queue = Queue(topic, queue_id)
+        while starts and not self._find_end(queue, starts[-1]):
+            # The file would hold nothing: its entries come again from the log.
+            remove_file(self._files.disk, path_of(queue.folder, starts.pop()))
+        if starts:
+            self._find_begin(queue, starts[0])
+            self.queues[topic, queue_id] = queue
+
+    def _find_end(self, queue: Queue, start: int) -> bool:
+        with self._files.open(queue.folder, start) as file:
+            count = self._count(file)
+            if not count:
+                return False
+            behind = find_data(file, count * entries.SIZE, self._files.file_size)
+            for at, block in behind:
+                write_all(file, bytes(len(block)), at)
+            if behind:
+                file.sync()
+        queue.has_files = True
+        queue.max_offset = start // entries.SIZE + count
+        queue.tail = entries.Tail(queue.max_offset)
+        return True
+
+    def _find_begin(self, queue: Queue, start: int) -> None:
+        with self._files.open(queue.folder, start) as file:
+            fillers = self._search(file, 0, is_filler)
+            queue.min_offset = min(start // entries.SIZE + fillers, queue.max_offset)
+            if queue.min_offset == 0:
+                queue.first_position = _entry(file, 0)[0]
+
+    def _count(self, file: File) -> int:
+        """How many entries of a file belong to records before the start."""
+        low, total = 0, self._files.file_size // entries.SIZE
+        while True:
+            low = self._search(file, low, self._is_trusted)
+            # A damaged entry in the middle looks like the end until one looks behind it.
+            if low + 1 >= total or not self._is_trusted(*_entry(file, low + 1)):
+                return low
+            low += 2
+
+    def _search(self, file: File, low: int, holds: Callable[[int, int], bool]) -> int:
         """The first entry from `low` on for which `holds(position, size)` does not hold."""
-        numbers = range(self.file_size // entries.SIZE)
-        return bisect_left(
-            numbers, True, low, key=lambda number: not holds(*self.entry(file, number))
-        )
+        numbers = range(self._files.file_size // entries.SIZE)
+        return bisect_left(numbers, True, low, key=lambda number: not holds(*_entry(file, number)))
 
+    def _is_trusted(self, position: int, size: int) -> bool:
+        """An entry is taken as it stands in its file only where its record lies before P."""
+        return size > 0 and 0 <= position < self._start
 
-def is_filler(position: int, size: int) -> bool:
-    """The entry stands for no record."""
-    return position == 0 and size == 0x7FFFFFFF
+    # From the log
+
+    def note(self, walked: Walked) -> None:
+        """A sound record from the start on, in the order of the log."""
+        self.last = walked
+        position, _, topic, queue_id, number, _, _, sys_flag = walked
+        if sys_flag & 4:  # prepared and rolled back messages are in no queue
+            return
+        if topic in ("", ".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
+            logger.error("the record at %d has a damaged topic or queue: in no queue", position)
+            return
+        held = self._held.get((topic, queue_id))
+        if held is not None:
+            self._settle(held, number)
+        self._held[topic, queue_id] = walked
+
+    def _settle(self, walked: Walked, follower: int | None) -> None:
+        position, size, topic, queue_id, number, tag_hash, _, _ = walked
+        queue = self.queues.get((topic, queue_id))
+        gap = 0 if queue is None else number - queue.tail.next
+        # Where numbers are missing before a record, their records are damaged, or its own number
+        # is. It is right if so many records had room before it, and its queue's next one goes on.
+        has_room = 0 <= gap * SMALLEST_RECORD <= position - self._start
+        goes_on = follower is None or follower > number or (gap == number == 0)
+        if not (has_room and goes_on):
+            logger.error("the record at %d has a damaged queue offset: %d", position, number)
+            return
+        if queue is None:
+            file_begin = number - number % (self._files.file_size // entries.SIZE)
+            queue = Queue(topic, queue_id, entries.Tail(file_begin), number, number)
+            self.queues[topic, queue_id] = queue
+        elif gap:
+            logger.error("%s has no records for %d numbers before %d", queue.folder, gap, number)
+        queue.tail.data.extend(FILLER * (number - queue.tail.next))
+        if number == 0:
+            queue.first_position = position
+        queue.tail.append(position, size, tag_hash)
+
+    def file(self) -> bool:
+        """No more records: brings all entries to their files; whether there were any."""
+        for held in self._held.values():
+            self._settle(held, None)
+        self._held.clear()
+        unfiled = [queue for queue in self.queues.values() if queue.tail.data]
+        for queue in unfiled:
+            tail = queue.tail
+            queue.max_offset = tail.next
+            queue.has_files = True
+            self._files.write(queue.folder, tail.first, bytes(tail.data))
+            tail.drop(queue.max_offset - tail.first)
+        return bool(unfiled)

@@ -1,24 +1,20 @@
 """Reading: by queue offset and tag hash, and by position; at once if hot, else in a thread."""
 
-import asyncio
 import enum
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from cometmq.kernel import entries, records
-from cometmq.runtime.signal import Signal
-from cometmq.store.births import path_of
-from cometmq.store.disk import File, close_quietly
-from cometmq.store.errors import StoreError, Trouble, logger
-from cometmq.store.jobs import Jobs
-from cometmq.store.log import Log
+from cometmq.runtime import Signal
+from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger
+from cometmq.store.files import path_of
+from cometmq.store.log import Jobs, Log, Watermark
 from cometmq.store.queues import Queue, is_filler
 from cometmq.store.recovery import Recovered, sound_record
-from cometmq.store.watermark import Watermark
 
 T = TypeVar("T")
 
@@ -37,40 +33,29 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a read found: whole records as they lie in the log, and where to go on."""
+    """What a read found, and where to go on."""
 
     status: Status
     next_offset: int
     min_offset: int
     max_offset: int
-    chunks: tuple[bytes, ...] = ()
+    body: bytes = b""
+    """Whole records as they lie in the log, one behind the other."""
     count: int = 0
 
-    @property
-    def body(self) -> bytes:
-        """All records, one behind the other."""
-        return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
 
+class Cold(Signal[None], Generic[T]):
+    """A read that waits for the disk: fires when it is done."""
 
-class Cold(Generic[T]):
-    """A read that waits for the disk. `found` is there once it is done, unless it failed."""
-
-    def __init__(self) -> None:
-        self.found: T | None = None
-        self.error: StoreError | None = None
-        self.done = False
-        self._signal: Signal[object] = Signal()
-
-    def watch(self, tell: Callable[[object], None]) -> Callable[[], None]:
-        """Calls `tell` when the read is done."""
-        if self.done:
-            return asyncio.get_running_loop().call_soon(tell, None).cancel
-        return self._signal.watch(tell)
+    found: T | None = None
+    """There when it is done, unless it failed."""
+    error: StoreError | None = None
+    done = False
 
     def end(self, found: T | None, error: StoreError | None) -> None:
         """The read is done."""
         self.found, self.error, self.done = found, error, True
-        self._signal.fire(None)
+        self.fire(None)
 
 
 class _Wait(Exception):
@@ -81,53 +66,49 @@ Read = Callable[[str, int, int], bytes]
 """Reads from the file with this path, from this place in it, so many bytes."""
 
 
-class _Wanted(NamedTuple):
-    """What is asked, and what the loop knew then: entries from `offset` to `filed` are in a file,
-    those behind are here."""
-
-    queue: Queue
-    offset: int
-    most: int
-    hashes: frozenset[int] | None
-    most_bytes: int
-    low: int
-    high: int
-    filed: int
-    tail: bytes
-
-
+@dataclass(eq=False)
 class Reader:
     """Answers reads of one store."""
 
-    def __init__(self, found: Recovered, log: Log, visible: Watermark, jobs: Jobs) -> None:
-        self._disk = found.disk
-        self._settings = found.settings
-        self._files = found.files
-        self._log = log
-        self._visible = visible
-        self._jobs = jobs
-        self._open: OrderedDict[str, File] = OrderedDict()
-        """Files that threads have opened, in the order of their last use."""
+    _found: Recovered
+    _log: Log
+    _visible: Watermark
+    _jobs: Jobs
+    _open: OrderedDict[str, File] = field(default_factory=OrderedDict, init=False)
+    """Files that threads have opened, in the order of their last use."""
 
     def read(
-        self, queue: Queue, offset: int, most: int, hashes: frozenset[int] | None, most_bytes: int
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        most: int = 32,
+        hashes: frozenset[int] | None = None,
+        most_bytes: int = 128 << 20,
     ) -> Found | Cold[Found]:
-        """Messages of a queue from `offset` on; `hashes` are those of the tags wanted."""
-        low, high = queue.min_offset, queue.max_offset
-        if low <= offset < high:
-            ends = low, high, *self._tail(queue, offset, most)
-            wanted = _Wanted(queue, offset, most, hashes, most_bytes, *ends)
-            return self._soon(lambda read: self._read(read, wanted))
-        if high == 0:
+        """Visible messages of a queue from `offset` on, those with one of these tag hashes."""
+        queue = self._found.queues.get((topic, queue_id))
+        low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+        if queue is None or high == 0:
             return Found(Status.NO_MESSAGE_IN_QUEUE, 0, low, high)
         if offset < low:
             return Found(Status.OFFSET_TOO_SMALL, low, low, high)
         if offset == high:
             return Found(Status.OFFSET_OVERFLOW_ONE, offset, low, high)
-        return Found(Status.OFFSET_OVERFLOW_BADLY, high, low, high)
+        if offset > high:
+            return Found(Status.OFFSET_OVERFLOW_BADLY, high, low, high)
+        filed, tail = self._entries(queue, offset, most)
+
+        def work(read: Read) -> Found:
+            data = tail if filed is None else read(*filed) + tail
+            limits = self._limits(data, most, most_bytes)
+            return self._find(read, queue, offset, data, hashes, limits)
+
+        return self._soon(work)
 
     def message_at(self, position: int) -> bytes | Cold[bytes | None] | None:
-        """The record that begins exactly there, sound and whole; None where none does."""
+        """The visible record that begins exactly there; None where none does."""
         starts = self._log.starts
         if not starts or position < starts[0]:
             return None
@@ -170,7 +151,7 @@ class Reader:
     def _read_there(self, opened: dict[str, File], path: str, offset: int, size: int) -> bytes:
         """In a thread."""
         if path not in opened:
-            opened[path] = self._disk.open(path)
+            opened[path] = self._found.disk.open(path)
         found = opened[path].pread(size, offset)
         if len(found) != size:
             raise StoreError(Trouble.BROKEN, "pread", path, f"{len(found)} of {size} bytes")
@@ -182,7 +163,7 @@ class Reader:
                 close_quietly(file)
             else:
                 self._open[path] = file
-        while len(self._open) > self._settings.max_open_files:
+        while len(self._open) > self._found.settings.max_open_files:
             close_quietly(self._open.popitem(last=False)[1])
 
     def close(self) -> None:
@@ -190,51 +171,25 @@ class Reader:
         while self._open:
             close_quietly(self._open.popitem()[1])
 
-    def _tail(self, queue: Queue, offset: int, most: int) -> tuple[int, bytes]:
-        """Of the entries from `offset` on, up to the scan limit, the end of a file and the visible
-        end: how far they are in the file, and those behind."""
-        limit = max(1, most, self._settings.max_filter_message_size // entries.SIZE)
-        file_end = self._files.end_of_file(offset) // entries.SIZE
-        end = min(offset + limit, queue.max_offset, file_end)
+    def _entries(
+        self, queue: Queue, offset: int, most: int
+    ) -> tuple[tuple[str, int, int] | None, bytes]:
+        """The entries from `offset` on, up to the scan limit, the end of a file and the visible
+        end: where those lie that are in the file (path, place, size), and those behind."""
+        files, tail = self._found.files, queue.tail
+        limit = max(1, most, self._found.settings.max_filter_message_size // entries.SIZE)
+        end = min(offset + limit, queue.max_offset, files.end_of_file(offset))
         # The tail is copied here, on the loop: what leaves it later is in the file by then.
-        first = queue.tail.first
-        start = max(offset, first) - first
-        stop = max(end, first) - first
-        tail = queue.tail.data[start * entries.SIZE : stop * entries.SIZE]
-        return min(end, first), bytes(tail)
+        start, stop = (max(one - tail.first, 0) * entries.SIZE for one in (offset, end))
+        behind = bytes(tail.data[start:stop])
+        if offset >= tail.first:
+            return None, behind
+        at, size = offset * entries.SIZE, (min(end, tail.first) - offset) * entries.SIZE
+        inside = at % files.file_size
+        return (path_of(queue.folder, at - inside), inside, size), behind
 
-    def _read(self, read: Read, wanted: _Wanted) -> Found:
-        low, high, offset, hashes = wanted.low, wanted.high, wanted.offset, wanted.hashes
-        data = self._entries(read, wanted)
-        most, most_bytes = self._limits(data, wanted)
-        found, examined = entries.scan(data, hashes, most, most_bytes)
-        while found and is_filler(*found[0]):  # a number without a record never ends a read
-            data = data[examined * entries.SIZE :]
-            offset += examined
-            found, examined = entries.scan(data, hashes, most, most_bytes)
-        if not found:
-            if data and not examined:
-                logger.error("no entry %d in %s, passed over", offset, wanted.queue.folder)
-                examined = 1
-            return Found(Status.NO_MATCHED_MESSAGE, offset + examined, low, high)
-        numbers = range(offset, offset + examined)
-        chunks, count = self._records(read, wanted.queue, found, numbers)
-        status = Status.FOUND if count else Status.MESSAGE_WAS_REMOVING
-        return Found(status, offset + examined, low, high, chunks, count)
-
-    def _entries(self, read: Read, wanted: _Wanted) -> bytes:
-        if wanted.offset >= wanted.filed:
-            return wanted.tail
-        start = wanted.offset * entries.SIZE
-        inside = start % self._files.file_size
-        size = wanted.filed * entries.SIZE - start
-        return read(path_of(wanted.queue.folder, start - inside), inside, size) + wanted.tail
-
-    def _read_log(self, read: Read, position: int, size: int) -> bytes:
-        return read(self._log.path_at(position), position % self._log.file_size, size)
-
-    def _limits(self, data: bytes, wanted: _Wanted) -> tuple[int, int]:
-        settings = self._settings
+    def _limits(self, data: bytes, most: int, most_bytes: int) -> tuple[int, int]:
+        settings = self._found.settings
         (position,) = struct.unpack_from(">q", data)
         if self._log.written.position - position <= settings.hot_distance:
             count = settings.max_transfer_count_on_message_in_memory
@@ -242,11 +197,40 @@ class Reader:
         else:
             count = settings.max_transfer_count_on_message_in_disk
             size = settings.max_transfer_bytes_on_message_in_disk
-        return max(1, min(wanted.most, count)), min(max(100, wanted.most_bytes), size)
+        return max(1, min(most, count)), min(max(100, most_bytes), size)
+
+    def _find(
+        self,
+        read: Read,
+        queue: Queue,
+        offset: int,
+        data: bytes,
+        hashes: frozenset[int] | None,
+        limits: tuple[int, int],
+    ) -> Found:
+        """Among the entries in `data`, the first of which has the number `offset`."""
+        found, examined = entries.scan(data, hashes, *limits)
+        while found and is_filler(*found[0]):  # a number without a record never ends a read
+            data = data[examined * entries.SIZE :]
+            offset += examined
+            found, examined = entries.scan(data, hashes, *limits)
+        status, body, count = Status.NO_MATCHED_MESSAGE, b"", 0
+        if found:
+            numbers = range(offset, offset + examined)
+            body, count = self._records(read, queue, found, numbers)
+            status = Status.FOUND if count else Status.MESSAGE_WAS_REMOVING
+        elif data and not examined:
+            logger.error("no entry %d in %s, passed over", offset, queue.folder)
+            examined = 1
+        ends = queue.min_offset, queue.max_offset
+        return Found(status, offset + examined, *ends, body, count)
+
+    def _read_log(self, read: Read, position: int, size: int) -> bytes:
+        return read(self._log.path_at(position), position % self._log.file_size, size)
 
     def _records(
         self, read: Read, queue: Queue, found: list[tuple[int, int]], numbers: range
-    ) -> tuple[tuple[bytes, ...], int]:
+    ) -> tuple[bytes, int]:
         """The bytes of these records, neighbours in the log in one read, and how many are sound."""
         chunks: list[bytes] = []
         count = at = 0
@@ -270,7 +254,7 @@ class Reader:
                 chunk, run = b"".join(sound), run[: len(sound)]
             chunks.append(chunk)
             count += len(run)
-        return tuple(chunks), count
+        return b"".join(chunks), count
 
     def _is_sound(
         self, chunk: bytes, run: list[tuple[int, int]], queue: Queue, numbers: range

@@ -9,16 +9,20 @@ end are written and synced once more, and behind all ends there are zeros.
 import struct
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
 
 from cometmq.kernel import records
-from cometmq.store import births
-from cometmq.store.births import LOG, NURSERY, path_of
-from cometmq.store.disk import Disk, File, write_all
-from cometmq.store.errors import logger
-from cometmq.store.position import FIRST, Mark, Position, PositionFile
-from cometmq.store.queues import Queue, QueueFiles
-from cometmq.store.rebuilding import Rebuilding, Walked, find_data
+from cometmq.store.directory import (
+    FIRST,
+    Directory,
+    Mark,
+    Position,
+    PositionFile,
+    lock_directory,
+    prepare,
+)
+from cometmq.store.disk import Disk, File, find_data, logger, write_all
+from cometmq.store.files import LOG, NURSERY, make_file, path_of
+from cometmq.store.queues import QueueFiles, Rebuilding, Walked
 from cometmq.store.settings import StoreSettings
 
 CHUNK = 1 << 20
@@ -28,36 +32,6 @@ GUESS = 4096
 _HEAD = struct.Struct(">iI20xq")  # size, magic, recorded position
 _MAGICS = (0xDAA320A7, 0xDAA320AB)
 _MAGIC_START = b"\xda\xa3\x20"
-
-
-@dataclass
-class Directory:
-    """A directory that may be opened."""
-
-    starts: list[int]
-    """Where the files of the log begin."""
-    queues: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    """Where the files of each queue begin, in bytes of the queue."""
-    position: Position | None = None
-    """The slot to go on from; None in an empty directory."""
-    is_newest: bool = True
-    """That slot is the last one that was written."""
-    synced: int = 0
-    """The highest position recorded as synced."""
-
-
-@dataclass
-class Recovered:
-    """What a store begins with."""
-
-    disk: Disk
-    settings: StoreSettings
-    starts: list[int]
-    end: int
-    mark: Mark
-    queues: dict[tuple[str, int], Queue]
-    files: QueueFiles
-    position: PositionFile
 
 
 def written_again_from(position: Position) -> int:
@@ -100,45 +74,53 @@ def sound_record(read: Callable[[int, int], bytes], position: int, end: int) -> 
     return data if records.walk(data, 0, position, end)[0] else None
 
 
-def recover(disk: Disk, settings: StoreSettings, found: Directory) -> Recovered:
-    """Opens a directory that `inspect` has found fit. Blocking."""
-    births.clear(disk)
-    files = QueueFiles(disk, settings.mapped_file_size_consume_queue)
-    position = found.position or FIRST
-    start = written_again_from(position)
-    rebuilding = Rebuilding(disk, files, start)
-    for (topic, queue_id), starts in found.queues.items():
-        rebuilding.open(topic, queue_id, starts)
-    log = _Log(disk, settings.mapped_file_size_commit_log, found)
-    end = log.walk(start, rebuilding.note)
-    log.mend(end)
-    has_filed = rebuilding.file()
-    mark = position.mark
-    if log.last is not None:
-        where, length, *_, store_ms, _ = log.last
-        mark = Mark(where + length, where, length, store_ms)
-    file = PositionFile(disk, log.size, position)
-    if has_filed or (mark, end) != (position.mark, position.synced) or not found.is_newest:
-        file.advance(mark, end)
-    return Recovered(disk, settings, found.starts, end, mark, rebuilding.queues, files, file)
+def recover(disk: Disk, settings: StoreSettings) -> "Recovered":
+    """Locks a directory and opens it; StoreRefused if it must not be opened. Blocking."""
+    lock = lock_directory(disk, settings)
+    try:
+        return Recovered(disk, settings, lock, prepare(disk, settings, lock))
+    except BaseException:
+        lock.close()
+        raise
 
 
-class _Log:
-    """The files of the log while they are walked and mended."""
+class Recovered:
+    """What a store begins with: all that a directory holds, made true again. Blocking."""
 
-    def __init__(self, disk: Disk, size: int, found: Directory) -> None:
-        self._disk = disk
-        self._starts = found.starts
+    def __init__(self, disk: Disk, settings: StoreSettings, lock: File, found: Directory) -> None:
+        self.disk = disk
+        self.settings = settings
+        self.lock = lock
+        """Whoever closes it gives the directory back."""
+        self.starts = found.starts
+        self.files = files = QueueFiles(disk, settings.mapped_file_size_consume_queue)
+        self._size = settings.mapped_file_size_commit_log
         self._synced = found.synced
-        self.size = size
-        self.last: Walked | None = None
-        """The last sound record that was walked."""
+        for name in disk.list(NURSERY):
+            if name.startswith("new-"):  # the last process ended before it was whole
+                disk.remove(f"{NURSERY}/{name}")
+        position = found.position or FIRST
+        start = written_again_from(position)
+        rebuilding = Rebuilding(files, start)
+        self.queues = rebuilding.queues
+        for (topic, queue_id), starts in found.queues.items():
+            rebuilding.open(topic, queue_id, starts)
+        self.end = self._walk(start, rebuilding.note)
+        self._mend()
+        has_filed = rebuilding.file()
+        self.mark = position.mark
+        if rebuilding.last is not None:
+            where, length, *_, store_ms, _ = rebuilding.last
+            self.mark = Mark(where + length, where, length, store_ms)
+        self.position = PositionFile(disk, self._size, position)
+        is_other = (self.mark, self.end) != (position.mark, position.synced)
+        if has_filed or is_other or not found.is_newest:
+            self.position.advance(self.mark, self.end)
 
-    def walk(self, position: int, note: Callable[[Walked], None]) -> int:
+    def _walk(self, position: int, note: Callable[[Walked], None]) -> int:
         """Tells `note` of every sound record from `position` on; where the log ends."""
-        while position - position % self.size in self._starts:
-            start = position - position % self.size
-            with closing(self._disk.open(path_of(LOG, start))) as file:
+        while (start := position - position % self._size) in self.starts:
+            with closing(self.disk.open(path_of(LOG, start))) as file:
                 position, is_closed = self._walk_file(file, position, start, note)
                 if is_closed:
                     continue
@@ -153,7 +135,7 @@ class _Log:
         self, file: File, position: int, start: int, note: Callable[[Walked], None]
     ) -> tuple[int, bool]:
         """Where the sound records of a file stop, and whether its blank record stands there."""
-        end = start + self.size
+        end = start + self._size
         size = CHUNK
         while position < end:
             data = file.pread(min(size, end - position), position - start)
@@ -163,7 +145,6 @@ class _Log:
                 if where + length > self._synced and not is_whole(data, where - position, where):
                     return where, False
                 note(one)
-                self.last = one
             position += at
             if stop == records.BLANK:
                 return end, True
@@ -175,7 +156,7 @@ class _Log:
     def _next_sound(self, file: File, position: int, start: int) -> int:
         """The next record behind damage whose recorded position fits. Where the file has none, the
         next file, unless the log is known to end in this one."""
-        end = start + self.size
+        end = start + self._size
         at = position
         while at < end:
             data = file.pread(min(CHUNK, end - at), at - start)
@@ -188,42 +169,38 @@ class _Log:
             at += max(1, len(data) - 7) if at + len(data) < end else len(data)
         return min(end, self._synced)
 
-    def mend(self, end: int) -> None:
+    def _mend(self) -> None:
         """Makes everything behind the end zeros, after it was copied aside, and writes what may
         never have reached the disk once more: after a failed sync the page cache calls it clean."""
-        behind = self._behind(end)
-        if behind:
-            length = sum(len(block) for _, block in behind)
-            aside = self._keep_aside(end, behind)
-            logger.warning("the log ends at %d: %d bytes behind it are in %s", end, length, aside)
-        for start in self._starts:
-            first, last = max(start, self._synced), min(start + self.size, end)
-            cut = [(at, len(block)) for at, block in behind if start <= at < start + self.size]
+        end, size = self.end, self._size
+        behind: dict[int, list[tuple[int, bytes]]] = {}
+        for start in self.starts:
+            if start + size > end:
+                with closing(self.disk.open(path_of(LOG, start))) as file:
+                    behind[start] = find_data(file, max(end - start, 0), size)
+        self._keep_aside([(start + at, data) for start in behind for at, data in behind[start]])
+        for start in self.starts:
+            first, last = max(start, self._synced), min(start + size, end)
+            cut = behind.get(start)
             if first >= last and not cut:
                 continue
-            with closing(self._disk.open(path_of(LOG, start))) as file:
+            with closing(self.disk.open(path_of(LOG, start))) as file:
                 for at in range(first, last, CHUNK):
                     write_all(file, file.pread(min(CHUNK, last - at), at - start), at - start)
-                for at, length in cut:
-                    write_all(file, bytes(length), at - start)
+                for at, data in cut or ():
+                    write_all(file, bytes(len(data)), at)
                 file.sync()
 
-    def _behind(self, end: int) -> list[tuple[int, bytes]]:
-        found: list[tuple[int, bytes]] = []
-        for start in self._starts:
-            if start + self.size > end:
-                with closing(self._disk.open(path_of(LOG, start))) as file:
-                    data = find_data(file, max(end - start, 0), self.size)
-                found += [(start + at, block) for at, block in data]
-        return found
-
-    def _keep_aside(self, end: int, found: list[tuple[int, bytes]]) -> str:
-        number = sum(name.startswith("cut-") for name in self._disk.list(NURSERY))
-        path = f"{NURSERY}/cut-{number:06d}-{end:020d}"
+    def _keep_aside(self, behind: list[tuple[int, bytes]]) -> None:
+        if not behind:
+            return
+        number = sum(name.startswith("cut-") for name in self.disk.list(NURSERY))
+        path = f"{NURSERY}/cut-{number:06d}-{self.end:020d}"
 
         def fill(file: File) -> None:
-            for at, block in found:
-                write_all(file, block, at - end)
+            for at, data in behind:
+                write_all(file, data, at - self.end)
 
-        births.make_file(self._disk, path, fill).close()
-        return path
+        make_file(self.disk, path, fill).close()
+        length = sum(len(data) for _, data in behind)
+        logger.warning("the log ends at %d: %d bytes behind it are in %s", self.end, length, path)

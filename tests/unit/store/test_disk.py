@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cometmq.store import Disk, LocalDisk, MemoryDisk, StoreError, Trouble
-from cometmq.store.births import write_file
 from cometmq.store.disk import write_all
+from cometmq.store.files import write_file
 from tests.unit.store.worlds import ForgetfulDisk
 
 

@@ -11,10 +11,8 @@ import pytest
 
 from cometmq.kernel import records
 from cometmq.store import LocalDisk, Store, StoreRefused, StoreSettings
-from cometmq.store import position as positions
-from cometmq.store.births import make_folders
-from cometmq.store.queues import QueueFiles
-from cometmq.store.rebuilding import Rebuilding
+from cometmq.store import directory as positions
+from cometmq.store.queues import QueueFiles, Rebuilding
 from tests.unit.store.worlds import opened, read_all
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
@@ -61,7 +59,7 @@ def test_queues_end_where_the_original_says(golden: tuple[Path, dict[str, Any]])
     root, manifest = golden
     disk = LocalDisk(root)
     files = QueueFiles(disk, settings_of(manifest).mapped_file_size_consume_queue)
-    rebuilding = Rebuilding(disk, files, AT_THE_END)
+    rebuilding = Rebuilding(files, AT_THE_END)
     before = digest(root)
     for topic, queues in manifest["openedByTheOriginal"]["queues"].items():
         for queue_id, said in queues.items():
@@ -82,8 +80,8 @@ def test_queues_rebuilt_from_the_log_alone_are_those_of_the_original(
 
 async def _rebuild(root: Path, manifest: dict[str, Any]) -> None:
     disk = LocalDisk(root)
-    make_folders(disk, "comet", set())
-    positions.create(disk)
+    disk.make_folder("comet")
+    positions.create_position(disk)
     records_there = manifest["openedByTheOriginal"]["commitLog"]["records"]
     end = records_there[-1]["physicalOffset"] + records_there[-1]["size"]
     size = settings_of(manifest).mapped_file_size_commit_log

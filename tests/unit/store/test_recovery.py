@@ -11,9 +11,17 @@ import pytest
 from cometmq.kernel import records
 from cometmq.runtime import Clock, LocalThreads
 from cometmq.store import LocalDisk, MemoryDisk, Store, StoreRefused, StoreSettings
-from cometmq.store.position import Mark, PositionFile, read_slots
+from cometmq.store.directory import Mark, PositionFile, read_slots
 from tests.unit.store.test_golden import digest
-from tests.unit.store.worlds import SMALL, ForgetfulDisk, opened, reaches, read_all, stage
+from tests.unit.store.worlds import (
+    SMALL,
+    ForgetfulDisk,
+    opened,
+    queues_of,
+    reaches,
+    read_all,
+    stage,
+)
 
 
 async def fill(store: Store, count: int, *, size: int = 40) -> list[int]:
@@ -31,7 +39,7 @@ async def fill(store: Store, count: int, *, size: int = 40) -> list[int]:
 async def numbers(store: Store) -> list[list[int]]:
     """The numbers in the bodies that each queue gives, which must stand where they say."""
     read = []
-    for queue in store.queues_of("a"):
+    for queue in queues_of(store, "a"):
         found = [records.decode(one) for one in await read_all(store, queue)]
         bodies = [int(one.body[:6]) for one in found if one.body[:6].isdigit()]
         assert all(

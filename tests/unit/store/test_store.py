@@ -8,9 +8,8 @@ from itertools import pairwise
 import pytest
 
 from cometmq.kernel import headers, records
-from cometmq.store import Cause, Cold, Fault, Found, Status, Store, StoreRefused, Trouble
+from cometmq.store import Cold, Fault, Found, Status, Store, StoreRefused, Trouble
 from tests.unit.store.worlds import (
-    HOST,
     SMALL,
     SMALL_ASYNC,
     ForgetfulDisk,
@@ -18,23 +17,10 @@ from tests.unit.store.worlds import (
     opened,
     reaches,
     read_all,
+    refusal,
     send,
     stage,
 )
-
-
-class Heard:
-    """A watcher that remembers."""
-
-    def __init__(self) -> None:
-        self.positions: list[int] = []
-        self.faults: list[Fault] = []
-
-    def passed(self, position: int) -> None:
-        self.positions.append(position)
-
-    def broken(self, fault: Fault) -> None:
-        self.faults.append(fault)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -90,7 +76,7 @@ async def test_a_batch_lies_side_by_side_in_one_file() -> None:
     size = SMALL.mapped_file_size_commit_log
     await reaches(store, stage(store, "a", 0, b"x" * (size - 600)).end)
     batch = [send("a", b"y" * 100) for _ in range(5)]
-    assert store.stage_batch(batch, store.queue("a", 0), HOST, b"") is None
+    assert refusal(store, *batch) is None
     assert batch[0].position == size
     assert [one.queue_offset for one in batch] == [1, 2, 3, 4, 5]
     assert all(one.end == two.position for one, two in pairwise(batch))
@@ -101,14 +87,13 @@ async def test_a_batch_lies_side_by_side_in_one_file() -> None:
 @run
 async def test_what_no_file_can_hold_is_refused_and_takes_no_number() -> None:
     store = await opened(ForgetfulDisk())
-    queue = store.queue("a", 0)
     large = send("a", b"x" * SMALL.mapped_file_size_commit_log)
     odd = headers.Send(topic="a", body=b"x", properties=b"k\x01" + b"v" * 32767)
     batch = [send("a", b"x" * 8000) for _ in range(3)]
-    assert store.stage(large, queue, HOST, b"") is Cause.TOO_LARGE
-    assert store.stage(odd, queue, HOST, b"") is Cause.TOO_LARGE
-    assert store.stage_batch(batch, queue, HOST, b"") is Cause.TOO_LARGE
-    assert store.stage_batch([send("a", b"x"), odd], queue, HOST, b"") is Cause.TOO_LARGE
+    for sends in ([large], [odd], batch, [send("a", b"x"), odd]):
+        code, why = refusal(store, *sends) or (0, "")
+        assert code == 13
+        assert "the message is illegal" in why
     assert stage(store, "a", 0, b"small").queue_offset == 0
 
 
@@ -119,18 +104,18 @@ async def test_under_sync_flush_nothing_is_visible_before_it_is_synced() -> None
     store = await opened(disk)
     await reaches(store, stage(store, "a", 0, b"one").end)
     disk.fail = lambda name, path: Trouble.BROKEN if name == "sync" else None
-    heard = Heard()
-    store.synced.watch(heard)
+    faults: list[Fault] = []
+    store.synced.faults.watch(faults.append)
     last = stage(store, "a", 0, b"two")
     await reaches(store, last.end, mark="written")
     for _ in range(20):
         await asyncio.sleep(0)
     assert store.queue("a", 0).max_offset == 1
     assert store.visible.position == store.synced.position == last.position
-    assert [(fault.beyond, fault.stored) for fault in heard.faults] == [(last.position, True)]
+    assert [(fault.beyond, fault.stored) for fault in faults] == [(last.position, True)]
     assert store.read_only is not None
     assert "could not be synced" in store.read_only
-    assert store.stage(send("a", b"x"), store.queue("a", 0), HOST, b"") is Cause.READ_ONLY
+    assert refusal(store, send("a", b"x")) == (14, f"the store is read-only: {store.read_only}")
     syncs = disk.counts["sync"]
     disk.fail = lambda name, path: None
     await store.close()
@@ -145,13 +130,13 @@ async def test_after_a_failed_write_its_turn_was_never_there() -> None:
     store = await opened(disk)
     first = stage(store, "a", 0, b"one")
     await reaches(store, first.end)
-    heard = Heard()
-    store.synced.watch(heard)
+    faults: list[Fault] = []
+    store.synced.faults.watch(faults.append)
     disk.fail = lambda name, path: Trouble.FULL if name == "pwrite" else None
     stage(store, "a", 0, b"two")
     stage(store, "b", 0, b"three")
     await asyncio.sleep(0)
-    assert [(fault.beyond, fault.stored) for fault in heard.faults] == [(first.end, False)]
+    assert [(fault.beyond, fault.stored) for fault in faults] == [(first.end, False)]
     assert store.queue("a", 0).tail.next == 1
     assert store.queue("b", 0).tail.next == 0
     assert store.read_only is not None
@@ -172,30 +157,29 @@ async def test_without_a_next_file_sends_wait_and_are_then_refused_but_the_store
     while len(disk.list("commitlog")) < 2:
         await asyncio.sleep(0)
     disk.fail = lambda name, path: Trouble.FULL if name == "create" else None
-    heard = Heard()
-    store.written.watch(heard)
     for _ in range(3):
-        cause = store.stage(send("a", b"x" * 12000), store.queue("a", 0), HOST, b"")
+        refused = refusal(store, send("a", b"x" * 12000))
         await asyncio.sleep(0.02)
-    assert cause is Cause.NOT_READY
-    assert "no space left" in store.why(cause)
+    code, why = refused or (0, "")
+    assert code == 1
+    assert "no space left" in why
     assert store.read_only is None
     disk.fail = lambda name, path: None
     for _ in range(3):
-        cause = store.stage(send("a", b"x" * 12000), store.queue("a", 0), HOST, b"")
+        refused = refusal(store, send("a", b"x" * 12000))
         await asyncio.sleep(0.02)
-    assert cause is None
+    assert refused is None
 
 
 @run
 async def test_a_slow_sync_makes_the_store_busy() -> None:
     settings = dataclasses.replace(SMALL_ASYNC, max_unsynced_bytes=4000)
     store = await opened(ForgetfulDisk(), settings)
-    queue = store.queue("a", 0)
-    causes = [store.stage(send("a", b"x" * 3000), queue, HOST, b"") for _ in range(2)]
-    store._log.end_turn()
-    causes.append(store.stage(send("a", b"x"), queue, HOST, b""))
-    assert causes == [None, None, Cause.BUSY]
+    assert [refusal(store, send("a", b"x" * 3000)) for _ in range(2)] == [None, None]
+    store._end_turn()
+    code, why = refusal(store, send("a", b"x")) or (0, "")
+    assert code == 2
+    assert "does not keep up" in why
 
 
 @run

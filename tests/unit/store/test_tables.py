@@ -6,14 +6,15 @@ from cometmq.store import MemoryDisk, StoreRefused, Table
 
 
 def put(disk: MemoryDisk, path: str, content: bytes) -> None:
-    if disk.list("config") == []:
-        disk.make_folder("config")
     disk.open(path, create=True).pwrite(content, 0)
 
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    return MemoryDisk()
+    disk = MemoryDisk()
+    for folder in ("comet", "config"):
+        disk.make_folder(folder)
+    return disk
 
 
 @pytest.fixture

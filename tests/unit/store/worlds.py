@@ -13,6 +13,7 @@ from cometmq.store import (
     FlushDiskType,
     Found,
     MemoryDisk,
+    NotTaken,
     Queue,
     Status,
     Store,
@@ -204,9 +205,21 @@ def send(topic: str, body: bytes, tag: str = "") -> headers.Send:
 def stage(store: Store, topic: str, queue_id: int, body: bytes, tag: str = "") -> headers.Send:
     """Stages one message; it must be taken."""
     one = send(topic, body, tag)
-    cause = store.stage(one, store.queue(topic, queue_id), HOST, b"")
-    assert cause is None, cause
+    store.stage(one, store.queue(topic, queue_id), HOST, b"")
     return one
+
+
+def refusal(store: Store, *sends: headers.Send) -> tuple[int, str] | None:
+    """What is said to one send to queue a/0, or to a batch of several; None where it is taken."""
+    queue = store.queue("a", 0)
+    try:
+        if len(sends) == 1:
+            store.stage(sends[0], queue, HOST, b"")
+        else:
+            store.stage_batch(sends, queue, HOST, b"")
+    except NotTaken as refused:
+        return refused.code, str(refused)
+    return None
 
 
 async def reaches(store: Store, position: int, *, mark: str = "visible") -> None:
@@ -244,6 +257,11 @@ async def read_all(store: Store, queue: Queue) -> list[bytes]:
             read.append(answer.body[at : at + size])
             at += size
         offset = answer.next_offset
+
+
+def queues_of(store: Store, topic: str) -> list[Queue]:
+    """The queues of a topic, by their number."""
+    return [queue for number in range(8) if (queue := store.find_queue(topic, number))]
 
 
 async def opened(

@@ -16,7 +16,7 @@ from cometmq.net import Connection
 from cometmq.protocol import Command, RequestHeader, ResponseCode, SendMessage, TopicConfig
 from cometmq.runtime import Clock
 from cometmq.serving import FAQ, Outcome, Pub, Refused, handles
-from cometmq.store import Cause, Queue, Store
+from cometmq.store import NotTaken, Queue, Store
 
 FLAGS_NOT_BUILT = 0xCC
 """Transactions, inner batches and batches to unwrap: never stored as something else."""
@@ -101,7 +101,7 @@ class Sends:
                     self.safe.add(connection, staged)
                     staged = []
                     self._take_aside(connection, send, admission)
-            except Refused as refusal:
+            except (Refused, NotTaken) as refusal:
                 tell(connection, send, refusal.code, str(refusal))
         self.safe.add(connection, staged)
 
@@ -175,13 +175,11 @@ class Sends:
     def _stage(
         self, connection: Connection, send: headers.Send, admission: Admission, queue: Queue
     ) -> None:
-        """One send into the log, or Refused."""
+        """One send into the log, or Refused, or NotTaken by the store."""
         self._check(send)
         if admission.sys_flag:
             send.sys_flag |= admission.sys_flag
-        cause = self.store.stage(send, queue, connection.born_host, self._suffix)
-        if cause is not None:
-            raise self._refused(cause)
+        self.store.stage(send, queue, connection.born_host, self._suffix)
 
     def _check(self, send: headers.Send) -> None:
         """What depends on the single message, batch members included."""
@@ -193,7 +191,7 @@ class Sends:
             )
         fits = 0 < len(send.body) <= self._largest_body
         if not fits or len(send.properties) > self._longest_properties:
-            raise self._refused(Cause.TOO_LARGE)
+            raise self.store.too_large()
         if 0 <= send.max_reconsume_times < send.reconsume_times:
             raise Refused(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -201,15 +199,6 @@ class Sends:
             )
         if self.safe.bytes_waiting + self.written.bytes_waiting > self._most_in_flight:
             raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
-
-    def _refused(self, cause: Cause) -> Refused:
-        if cause is not Cause.TOO_LARGE:
-            return Refused(cause.code, self.store.why(cause))
-        return Refused(
-            ResponseCode.MESSAGE_ILLEGAL,
-            "the message is illegal, maybe msg body or properties length not matched. "
-            f"msg body length limit {self._largest_body}B, msg properties length limit 32KB.",
-        )
 
     def _queue_of(self, connection: Connection, send: headers.Send, admission: Admission) -> Queue:
         """The queue that a send names; any, where its number is negative."""
@@ -255,9 +244,7 @@ class Sends:
             self._complete(member)
             self._check(member)
             members.append(member)
-        cause = self.store.stage_batch(members, queue, connection.born_host, self._suffix)
-        if cause is not None:
-            raise self._refused(cause)
+        self.store.stage_batch(members, queue, connection.born_host, self._suffix)
         return members
 
 
