@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from cometmq.runtime import BadSetting, own_address
-from cometmq.runtime.host import is_loopback, is_own, is_wildcard, numeric
+from cometmq.runtime import BadSetting, is_loopback, is_own, is_wildcard, numeric, own_address
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,7 @@ class BrokerSettings:
     @property
     def registered(self) -> str:
         """The address that clients are told."""
-        if self.broker_ip1:
-            return self.broker_ip1
-        return own_address(self.bound) if is_wildcard(self.bound) else self.bound
+        return self.broker_ip1 or own_address(self.bound)
 
     def checked(self) -> "BrokerSettings":
         """With addresses for names; BadSetting where clients could not reach what they are told."""

@@ -49,7 +49,6 @@ class Routes:
         self._brokers: dict[str, BrokerData] = {}
         self._live: dict[str, _Live] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
-        self._attended: dict[Connection, None] = {}
 
     def register(
         self, ask: RegisterBroker, body: RegisterBrokerBody, connection: Connection, now_ms: int
@@ -123,15 +122,8 @@ class Routes:
                 if not queues:
                     del self._topics[topic]
 
-    def attend(self, connection: Connection) -> None:
-        """Forgets what was registered through a connection as soon as it ends."""
-        if connection not in self._attended:
-            self._attended[connection] = None
-            connection.ended.watch(lambda _: self.connection_ended(connection))
-
     def connection_ended(self, connection: Connection) -> None:
         """Whoever registered through this connection is gone (a killed process closes it)."""
-        self._attended.pop(connection, None)
         for address in [a for a, live in self._live.items() if live.connection == connection]:
             self.unregister(address)
 
@@ -172,7 +164,7 @@ def register_broker(
     """A broker says that it is there and what it has."""
     body = RegisterBrokerBody.read(request.body, ask.body_crc32 or 0, request.version)
     answer = routes.register(ask, body, connection, now_ms)
-    routes.attend(connection)
+    connection.ended.watch(routes.connection_ended)
     return answer
 
 

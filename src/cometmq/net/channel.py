@@ -34,25 +34,26 @@ class ChannelClosed(CometError):
     """The connection ended before the answer came; the request may have been served."""
 
 
-class Channel:
-    """One connection to one server, shared by all who ask it."""
+class Channel(Connection):
+    """A connection to one server, shared by all who ask it."""
 
-    def __init__(self, address: Address, asked: Asked) -> None:
+    def __init__(self, transport: Transport, address: Address, asked: Asked) -> None:
+        super().__init__(transport, frames.split, self._hear, LIMITS)
         self.address = address
         self._asked = asked
         self._opaques = itertools.count()
         self._pending: dict[int, asyncio.Future[Command]] = {}
-        self._connection: Connection
+        self.ended.watch(self._fail)
 
     @classmethod
-    async def open(cls, network: Network, address: Address, asked: Asked) -> "Channel":
+    async def connect(cls, network: Network, address: Address, asked: Asked) -> "Channel":
         """Connects, NotConnected where that fails; who calls bounds the time."""
-        channel = cls(address, asked)
+        channel: Channel
 
-        def accept(transport: Transport) -> Connection:
-            channel._connection = Connection(transport, frames.split, channel._took, LIMITS)
-            channel._connection.ended.watch(channel._ended)
-            return channel._connection
+        def accept(transport: Transport) -> Channel:
+            nonlocal channel
+            channel = cls(transport, address, asked)
+            return channel
 
         try:
             await network.connect(address.host, address.port, accept)
@@ -62,15 +63,10 @@ class Channel:
             ) from error
         return channel
 
-    @property
-    def usable(self) -> bool:
-        """The connection has not ended."""
-        return self._connection.open
-
     async def ask(self, command: Command, within_s: float) -> Command:
         """Sends a request and waits for its answer, whatever its code."""
         answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        opaque = self._write(command)
+        opaque = self._send(command)
         self._pending[opaque] = answer
         try:
             async with asyncio.timeout(within_s):
@@ -84,21 +80,21 @@ class Channel:
 
     def tell(self, command: Command) -> None:
         """Sends a request that is never answered."""
-        self._write(command.oneway())
+        self._send(command.oneway())
 
-    def _write(self, command: Command) -> int:
-        if not self.usable:
+    def _send(self, command: Command) -> int:
+        if not self.open:
             raise ChannelClosed(f"send request to {self.address} failed: the connection is closed")
         opaque = next(self._opaques) & 0x7FFFFFFF
-        self._connection.write(replace(command, opaque=opaque).write())
+        self.write(replace(command, opaque=opaque).write())
         return opaque
 
-    def _took(self, connection: Connection, items: Sequence[Any]) -> None:
+    def _hear(self, _: Connection, items: Sequence[Any]) -> None:
         for frame in items:
             try:
                 command = Command.read(frame)
             except Malformed as error:
-                connection.abort(error)
+                self.abort(error)
                 return
             if command.is_answer:
                 waiting = self._pending.get(command.opaque)
@@ -107,10 +103,10 @@ class Channel:
                 continue
             answer = self._asked(command)
             if answer is not None and not command.is_oneway:
-                connection.write(answer.write())
+                self.write(answer.write())
 
-    def _ended(self, error: Exception | None) -> None:
-        because = f": {error}" if error else ""
+    def _fail(self, _: Connection) -> None:
+        because = f": {self.error}" if self.error else ""
         for waiting in self._pending.values():
             if not waiting.done():
                 waiting.set_exception(
@@ -119,8 +115,8 @@ class Channel:
 
     def close(self) -> None:
         """Ends the connection; who still waits for an answer gets ChannelClosed."""
-        self._connection.close()
-        self._connection.closed(None)
+        super().close()
+        self.closed(None)
 
 
 class Pool:
@@ -163,7 +159,7 @@ class Pool:
     def is_open(self, address: Address) -> bool:
         """There is a connection to this address."""
         channel = self._channels.get(address)
-        return channel is not None and channel.usable
+        return channel is not None and channel.open
 
     async def _channel(self, address: Address, within_s: float) -> Channel:
         if self.is_open(address):
@@ -186,7 +182,7 @@ class Pool:
 
     async def _open(self, address: Address) -> None:
         if not self._closed:
-            self._channels[address] = await Channel.open(self._network, address, self._asked)
+            self._channels[address] = await Channel.connect(self._network, address, self._asked)
             self._opened(address)
         if self._closed:
             self.close()

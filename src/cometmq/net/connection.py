@@ -54,7 +54,9 @@ class Connection:
         self.open = True
         self.active = True
         """Something was read or written since the idle sweep last looked."""
-        self.ended: Signal[Exception | None] = Signal()
+        self.ended: Signal[Connection] = Signal()
+        self.error: Exception | None = None
+        """Why it ended, where it broke."""
         self._transport = transport
         self._split = split
         self._took = took
@@ -83,7 +85,8 @@ class Connection:
             # What came whole before the bad frame is served; then there is nothing to go on with.
             if error.before:
                 self._took(self, error.before)
-            self.close()
+            self._flush()
+            self._transport.close()
             self.closed(error)
             return
         rest = data[consumed:] if consumed else data
@@ -121,9 +124,10 @@ class Connection:
         """The connection has ended, from whichever side."""
         if self.open:
             self.open = False
+            self.error = error
             self._out.clear()
             self._rest.clear()
-            self.ended.fire(error)
+            self.ended.fire(self)
 
     def pause_writing(self) -> None:
         """The peer does not take what we write."""
@@ -166,21 +170,18 @@ class Server:
     def _accept(self, transport: Transport) -> Connection:
         connection = Connection(transport, self._split, self._took, self._limits)
         if len(self._idle_since) >= self._limits.connections:
-            log.warning(
-                "connection from %s refused: %d are open, the limit",
-                transport.remote,
-                self._limits.connections,
-            )
+            said = "connection from %s refused: %d are open, the limit"
+            log.warning(said, transport.remote, self._limits.connections)
             connection.abort()
             return connection
         self._idle_since[connection] = asyncio.get_running_loop().time()
-        connection.ended.watch(lambda error: self._ended(connection, error))
+        connection.ended.watch(self._ended)
         return connection
 
-    def _ended(self, connection: Connection, error: Exception | None) -> None:
-        self._idle_since.pop(connection, None)
-        if error is not None:
-            log.info("connection from %s ended: %s", connection.remote, error)
+    def _ended(self, connection: Connection) -> None:
+        del self._idle_since[connection]
+        if connection.error is not None:
+            log.info("connection from %s ended: %s", connection.remote, connection.error)
 
     def _sweep(self) -> None:
         now = asyncio.get_running_loop().time()

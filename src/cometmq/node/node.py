@@ -22,8 +22,15 @@ from cometmq.protocol import (
     TopicRouteData,
     UpdateAndCreateTopic,
 )
-from cometmq.runtime import BadSetting, Clock, CometError, LocalThreads, Threads, fresh
-from cometmq.runtime.host import is_wildcard, own_address
+from cometmq.runtime import (
+    BadSetting,
+    Clock,
+    CometError,
+    LocalThreads,
+    Threads,
+    fresh,
+    own_address,
+)
 from cometmq.store import Disk, StoreSettings
 
 PROOF_TOPIC = "COMETMQ_SELF_TEST"
@@ -77,8 +84,7 @@ class Node:
         if self._name_server is None:
             return None
         address = self._name_server.address
-        host = own_address(address.host) if is_wildcard(address.host) else address.host
-        return Address(host, address.port)
+        return Address(own_address(address.host), address.port)
 
     @property
     def namesrv(self) -> str:

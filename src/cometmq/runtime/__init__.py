@@ -1,14 +1,21 @@
 """What touches the machine besides sockets and files: time, threads, tasks, settings, logging."""
 
 # fmt: off
-from cometmq.runtime.clock import Clock, fresh
-from cometmq.runtime.errors import BadSetting, CometError, TimedOut
-from cometmq.runtime.host import own_address
-from cometmq.runtime.scope import Scope
-from cometmq.runtime.signal import Signal, Timer
-from cometmq.runtime.threads import LocalThreads, Threads
+from cometmq.runtime.errors import BadSetting, CometError, Refused, TimedOut
+from cometmq.runtime.loop import Scope, Signal, Timer
+from cometmq.runtime.machine import (
+    Clock,
+    LocalThreads,
+    Threads,
+    fresh,
+    is_loopback,
+    is_own,
+    is_wildcard,
+    numeric,
+    own_address,
+)
 
 __all__ = [
-    "BadSetting", "Clock", "CometError", "LocalThreads", "Scope", "Signal", "Threads", "TimedOut",
-    "Timer", "fresh", "own_address",
+    "BadSetting", "Clock", "CometError", "LocalThreads", "Refused", "Scope", "Signal", "Threads",
+    "TimedOut", "Timer", "fresh", "is_loopback", "is_own", "is_wildcard", "numeric", "own_address",
 ]

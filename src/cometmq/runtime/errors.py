@@ -2,11 +2,19 @@
 
 from cometmq.kernel.faults import CometError
 
-__all__ = ["BadSetting", "CometError", "TimedOut"]
+__all__ = ["BadSetting", "CometError", "Refused", "TimedOut"]
 
 
 class BadSetting(CometError):
     """A setting or an argument that cannot be used; nothing was started."""
+
+
+class Refused(CometError):
+    """The answer is no: its response code, what was looked for, and what to do."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code: int = code
 
 
 class TimedOut(CometError, TimeoutError):

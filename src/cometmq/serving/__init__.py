@@ -4,9 +4,10 @@
 # fmt: off
 from cometmq.serving.driver import ONE_WAY, Driver, Item
 from cometmq.serving.handling import (
-    ADMIN, FAQ, OPEN, Answer, Gate, Handler, HandlerTable, On, Outcome, Permission, Pub, Refused,
-    Sub, Wait, handler_table, handles,
+    ADMIN, FAQ, OPEN, Answer, Gate, Handler, HandlerTable, On, Outcome, Permission, Pub, Sub, Wait,
+    handler_table, handles,
 )
+from cometmq.runtime import Refused
 
 __all__ = [
     "ADMIN", "FAQ", "ONE_WAY", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable",

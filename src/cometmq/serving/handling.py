@@ -10,8 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from cometmq.net import Address, Connection
 from cometmq.protocol import HEADERS, Command, RequestHeader, ResponseCode, ResponseHeader
-from cometmq.runtime import BadSetting, CometError
-from cometmq.runtime.host import is_loopback
+from cometmq.runtime import BadSetting, Refused, is_loopback
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,14 +22,6 @@ FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further detai
 
 MANY = 10_000
 """Requests of one code that may wait at a time, as the original's smaller queues have it."""
-
-
-class Refused(CometError):
-    """The answer is no: what was looked for, and what to do."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.code: int = code
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from cometmq.store.memory import MemoryDisk
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Cold, Found, Status
 from cometmq.store.settings import FlushDiskType, StoreSettings
-from cometmq.store.store import NotTaken, Store
+from cometmq.store.store import Store
 
 __all__ = [
     "Cold", "Disk", "Fault", "File", "FlushDiskType", "Found", "LocalDisk", "MemoryDisk",
-    "NotTaken", "Queue", "Status", "Store", "StoreError", "StoreRefused", "StoreSettings", "Table",
+    "Queue", "Status", "Store", "StoreError", "StoreRefused", "StoreSettings", "Table",
     "Trouble", "Watermark",
 ]
 # fmt: on

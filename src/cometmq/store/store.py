@@ -7,7 +7,7 @@ from contextlib import closing
 
 from cometmq.kernel import Malformed, headers, records
 from cometmq.protocol import ResponseCode
-from cometmq.runtime import Clock, CometError, Threads, Timer
+from cometmq.runtime import Clock, Refused, Threads, Timer
 from cometmq.store.directory import Mark, leave
 from cometmq.store.disk import Disk, StoreError, logger
 from cometmq.store.filing import Filer
@@ -18,14 +18,6 @@ from cometmq.store.recovery import Recovered, recover
 from cometmq.store.settings import StoreSettings
 
 LONGEST_PROPERTIES = 32767
-
-
-class NotTaken(CometError):
-    """A send that is not stored: the response code for its sender, and why."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.code: int = code
 
 
 class Store:
@@ -99,7 +91,7 @@ class Store:
     # Staging
 
     def stage(self, send: headers.Send, queue: Queue, born_host: bytes, suffix: bytes) -> None:
-        """Takes a send into the turn's write, or NotTaken; it then knows its position."""
+        """Takes a send into the turn's write, or Refused; it then knows its position."""
         turn = self._turn or self._begin_turn()
         if queue.turn is not turn:
             queue.turn = turn
@@ -130,10 +122,10 @@ class Store:
         for send in sends:  # the first one is not taken, or none: only the topic can be wrong now
             self.stage(send, queue, born_host, suffix)
 
-    def too_large(self) -> NotTaken:
+    def too_large(self) -> Refused:
         """What is said of a message that no store with these settings takes."""
         limit = self.settings.max_message_size
-        return NotTaken(
+        return Refused(
             ResponseCode.MESSAGE_ILLEGAL,
             "the message is illegal, maybe msg body or properties length not matched. "
             f"msg body length limit {limit}B, msg properties length limit 32KB.",
@@ -160,17 +152,17 @@ class Store:
     def _check_file(self, position: int) -> None:
         if self._log.is_hopeless(position):
             why = f"the commit log has no file for it: {self._log.trouble}"
-            raise NotTaken(ResponseCode.SYSTEM_ERROR, why)
+            raise Refused(ResponseCode.SYSTEM_ERROR, why)
 
     def _begin_turn(self) -> Turn:
         """Starts to collect until the loop comes round."""
         log, end = self._log, self._segment.end
         if self.read_only is not None:
             why = f"the store is read-only: {self.read_only}"
-            raise NotTaken(ResponseCode.SERVICE_NOT_AVAILABLE, why)
+            raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, why)
         if self.is_busy:
             why = "the disk does not keep up, try again a little later"
-            raise NotTaken(ResponseCode.SYSTEM_BUSY, why)
+            raise Refused(ResponseCode.SYSTEM_BUSY, why)
         self._check_file(end)
         # The clock may go back; what readers search by time may not.
         self._store_ms = max(self._store_ms, self._clock.now_ms())

@@ -3,8 +3,7 @@
 import pytest
 
 from cometmq.broker import BrokerSettings
-from cometmq.runtime import BadSetting
-from cometmq.runtime.host import is_loopback
+from cometmq.runtime import BadSetting, is_loopback
 
 
 def told(**given):

@@ -87,7 +87,7 @@ def with_driver(work, **limits):
         driver = Driver(table, Gate("127.0.0.1"), Clock(), **limits)
         server = Server(driver.took, Limits())
         await server.start(network.machine(), "127.0.0.1", 1)
-        channel = await Channel.open(network.machine(), server.address, lambda asked: None)
+        channel = await Channel.connect(network.machine(), server.address, lambda asked: None)
         try:
             return await work(channel, bell, table)
         finally:
@@ -190,7 +190,7 @@ def test_a_oneway_request_is_never_answered_whatever_becomes_of_it():
     async def work(channel, bell, table):
         heard = []
         took = channel._took
-        channel._connection._took = lambda connection, items: (
+        channel._took = lambda connection, items: (
             heard.extend(items),
             took(connection, items),
         )

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from cometmq.kernel import records
+from cometmq.runtime import Refused
 from cometmq.store import (
     Fault,
-    NotTaken,
     Store,
     StoreError,
     StoreSettings,
@@ -89,7 +89,7 @@ async def live(
                 store.stage(group[0], queue, HOST, b"")
             else:
                 store.stage_batch(group, queue, HOST, b"")
-        except NotTaken:
+        except Refused:
             pass
         else:
             for one, body in zip(group, bodies, strict=True):

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from cometmq.kernel import headers
+from cometmq.runtime import Refused
 from cometmq.store import (
     Cold,
     Disk,
     FlushDiskType,
     Found,
     MemoryDisk,
-    NotTaken,
     Queue,
     Status,
     Store,
@@ -217,7 +217,7 @@ def refusal(store: Store, *sends: headers.Send) -> tuple[int, str] | None:
             store.stage(sends[0], queue, HOST, b"")
         else:
             store.stage_batch(sends, queue, HOST, b"")
-    except NotTaken as refused:
+    except Refused as refused:
         return refused.code, str(refused)
     return None
 

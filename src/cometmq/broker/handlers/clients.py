@@ -57,7 +57,6 @@ class Clients:
     expires_ms: int
     _consumers: dict[str, Group] = field(default_factory=dict, init=False)
     _producers: dict[str, Group] = field(default_factory=dict, init=False)
-    _attended: dict[Connection, None] = field(default_factory=dict, init=False)
 
     def consumers(self, group: str) -> Group | None:
         """The members of a consumer group; None where it has none."""
@@ -88,9 +87,7 @@ class Clients:
     def _join(
         self, groups: dict[str, Group], name: str, connection: Connection, beat: HeartbeatData
     ) -> Group:
-        if connection not in self._attended:
-            self._attended[connection] = None
-            connection.ended.watch(lambda _: self._gone(connection))
+        connection.ended.watch(self._gone)
         group = groups.setdefault(name, Group())
         group.members[connection] = Member(beat.client_id or "", self.clock.now_ms())
         return group
@@ -99,10 +96,8 @@ class Clients:
         self, connection: Connection, producer_group: str | None, consumer_group: str | None
     ) -> None:
         """A client leaves its groups; whatever id it names, its connection is what leaves."""
-        if producer_group:
-            self._leave(self._producers, producer_group, connection)
-        if consumer_group:
-            self._leave(self._consumers, consumer_group, connection)
+        self._leave(self._producers, producer_group or "", connection)
+        self._leave(self._consumers, consumer_group or "", connection)
 
     def _leave(self, groups: dict[str, Group], name: str, connection: Connection) -> None:
         group = groups.get(name)
@@ -114,7 +109,6 @@ class Clients:
             self._notify(name, group)
 
     def _gone(self, connection: Connection) -> None:
-        self._attended.pop(connection, None)
         for groups in (self._producers, self._consumers):
             for name in list(groups):
                 self._leave(groups, name, connection)

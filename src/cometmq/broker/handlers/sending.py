@@ -16,7 +16,7 @@ from cometmq.net import Connection
 from cometmq.protocol import Command, RequestHeader, ResponseCode, SendMessage, TopicConfig
 from cometmq.runtime import Clock
 from cometmq.serving import FAQ, Outcome, Pub, Refused, handles
-from cometmq.store import NotTaken, Queue, Store
+from cometmq.store import Queue, Store
 
 FLAGS_NOT_BUILT = 0xCC
 """Transactions, inner batches and batches to unwrap: never stored as something else."""
@@ -101,7 +101,7 @@ class Sends:
                     self.safe.add(connection, staged)
                     staged = []
                     self._take_aside(connection, send, admission)
-            except (Refused, NotTaken) as refusal:
+            except Refused as refusal:
                 tell(connection, send, refusal.code, str(refusal))
         self.safe.add(connection, staged)
 
@@ -175,7 +175,7 @@ class Sends:
     def _stage(
         self, connection: Connection, send: headers.Send, admission: Admission, queue: Queue
     ) -> None:
-        """One send into the log, or Refused, or NotTaken by the store."""
+        """One send into the log, or Refused."""
         self._check(send)
         if admission.sys_flag:
             send.sys_flag |= admission.sys_flag

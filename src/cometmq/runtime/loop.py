@@ -1,12 +1,75 @@
-"""Scope: owns tasks, so that none outlives its owner.
+"""What lives on the loop: signals to those who watch, timers, and scopes, which own tasks.
 
 asyncio's own task group keeps its tasks in a set and cancels them in an order that no seed
 repeats (design, "State machines without I/O"); a scope keeps them in the order of their start.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Self
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class Signal(Generic[T]):
+    """Watchers are told of each value, in the order in which they came, until they stop."""
+
+    __slots__ = ("_watchers",)
+
+    def __init__(self) -> None:
+        # A dict and not a list: a queue with thousands of held pulls drops one in O(1), and the
+        # order of telling stays the order of arrival.
+        self._watchers: dict[Callable[[T], None], None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._watchers)
+
+    def watch(self, tell: Callable[[T], None]) -> Callable[[], None]:
+        """Calls `tell` with each value from now on, once even if it watches already; calling what
+        is returned ends that."""
+        self._watchers[tell] = None
+        return lambda: self._watchers.pop(tell, None)
+
+    async def next(self) -> T:
+        """Waits for the next value."""
+        coming: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        unwatch = self.watch(lambda value: None if coming.done() else coming.set_result(value))
+        try:
+            return await coming
+        finally:
+            unwatch()
+
+    def fire(self, value: T) -> None:
+        """Tells everyone who watches at this moment."""
+        for tell in list(self._watchers):
+            if tell in self._watchers:  # an earlier watcher may have ended a later one
+                tell(value)
+
+
+class Timer:
+    """Calls `work` on the loop; true while that is still to come."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._handle: asyncio.TimerHandle | None = None
+
+    def __bool__(self) -> bool:
+        return self._handle is not None
+
+    def start(self, after_s: float) -> None:
+        """Calls after so many seconds; one that runs already stays as it is."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(after_s, self._due)
+
+    def _due(self) -> None:
+        self._handle = None
+        self._work()
+
+    def stop(self) -> None:
+        """Calls no more, until it is started again."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
 
 class Scope:
