@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from cometmq.kernel import headers, replies
 from cometmq.message import offset_id
 from cometmq.net import Connection
-from cometmq.protocol import Command, ResponseCode, SendAnswer
+from cometmq.protocol import ONEWAY, Command, ResponseCode, SendAnswer
 from cometmq.runtime import Clock, Timer
-from cometmq.serving import ONE_WAY
 from cometmq.store import Fault, Store, Watermark
 
 EXTRA = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
@@ -109,6 +108,6 @@ def tell(
     fields: dict[str, str] = EXTRA,
 ) -> None:
     """Answers one send by itself: says no, or where a batch is."""
-    if not send.flag & ONE_WAY:
+    if not send.flag & ONEWAY:
         answer = Command.answer(send.codec, send.opaque, code, remark, fields)
         connection.write(answer.write())

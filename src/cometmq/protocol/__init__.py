@@ -11,7 +11,7 @@ from cometmq.protocol.bodies import (
     TopicRouteData,
 )
 from cometmq.protocol.codes import BadRequest, RequestCode, ResponseCode
-from cometmq.protocol.command import BINARY, JSON, Command
+from cometmq.protocol.command import BINARY, JSON, ONEWAY, Command
 from cometmq.protocol.fastjson import BadBody
 from cometmq.protocol.fields import (
     HEADERS, BadField, Header, Int, Long, RequestHeader, ResponseHeader,
@@ -26,8 +26,8 @@ from cometmq.protocol.headers import (
 )
 
 __all__ = [
-    "BINARY", "HEADERS", "JSON", "BadBody", "BadField", "BadRequest", "Body", "BrokerData",
-    "ClusterInfo", "Command", "ConsumerData", "ConsumerIds", "ConsumerOffsetWrapper",
+    "BINARY", "HEADERS", "JSON", "ONEWAY", "BadBody", "BadField", "BadRequest", "Body",
+    "BrokerData", "ClusterInfo", "Command", "ConsumerData", "ConsumerIds", "ConsumerOffsetWrapper",
     "ConsumerSendMsgBack", "DataVersion", "GetBrokerClusterInfo", "GetConsumerListByGroup",
     "GetMaxOffset", "GetMinOffset", "GetRouteInfo", "GetTopicConfig", "Header", "HeartBeat",
     "HeartBeatAnswer", "HeartbeatData", "Int", "Long", "NotifyConsumerIdsChanged", "OffsetAnswer",

@@ -2,7 +2,7 @@
 # ruff: noqa: I001
 
 # fmt: off
-from cometmq.serving.driver import ONE_WAY, Driver, Item
+from cometmq.serving.driver import Driver, Item
 from cometmq.serving.handling import (
     ADMIN, FAQ, OPEN, Answer, Gate, Handler, HandlerTable, On, Outcome, Permission, Pub, Sub, Wait,
     handler_table, handles,
@@ -10,7 +10,7 @@ from cometmq.serving.handling import (
 from cometmq.runtime import Refused
 
 __all__ = [
-    "ADMIN", "FAQ", "ONE_WAY", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable",
+    "ADMIN", "FAQ", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable",
     "Item", "On", "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table",
     "handles",
 ]

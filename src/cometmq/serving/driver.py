@@ -7,32 +7,21 @@ means is none of its business.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TypeAlias, cast
 
-from cometmq.kernel import frames, headers, replies
-from cometmq.kernel.faults import Malformed
+from cometmq.kernel import Malformed, frames, headers
 from cometmq.net import Connection
-from cometmq.protocol import (
-    Command,
-    PullAnswer,
-    PullMessage,
-    RequestHeader,
-    ResponseCode,
-    ResponseHeader,
-)
-from cometmq.runtime import Clock, CometError
-from cometmq.serving.handling import Answer, Gate, Handler, HandlerTable, Outcome, Refused, Wait
+from cometmq.protocol import Command, PullMessage, RequestHeader, ResponseCode
+from cometmq.runtime import Clock, CometError, Refused
+from cometmq.serving.handling import Answer, Gate, Handler, HandlerTable, Outcome, Said, Wait
 
 log = logging.getLogger("cometmq.serving")
 
 Item: TypeAlias = frames.Frame | headers.Send | headers.Pull
 Lane = Callable[[Connection, list[headers.Send]], None]
 """Takes sends that the kernel has decoded already, and answers them itself."""
-
-ONE_WAY = 2
-"""The bit of a request's flag that asks for no answer."""
 
 BUSY = "[OVERLOAD]system busy, start flow control for a while"
 
@@ -71,31 +60,23 @@ class Driver:
                 self.lane(connection, cast(list[headers.Send], list(run)))
                 continue
             for item in run:
-                if isinstance(item, headers.Pull):
-                    self._pull(connection, item)
-                else:
-                    self._read(connection, cast(frames.Frame, item))
+                self._ask(connection, cast(frames.Frame | headers.Pull, item))
 
-    def _pull(self, connection: Connection, pull: headers.Pull) -> None:
-        """A pull whose header the kernel has read."""
-        request = Command(pull.code, pull.opaque, pull.flag, pull.version, codec=pull.codec)
-        self._ask(connection, request, PullMessage(*pull.fields))
-
-    def _read(self, connection: Connection, frame: frames.Frame) -> None:
-        try:
-            request = Command.read(frame)
-        except Malformed as error:
-            connection.abort(error)
-            return
+    def _ask(self, connection: Connection, item: frames.Frame | headers.Pull) -> None:
+        """Finds who serves a request, and asks."""
+        header: RequestHeader | None = None
+        if isinstance(item, headers.Pull):  # the kernel has read its header
+            request = Command(item.code, item.opaque, item.flag, item.version, codec=item.codec)
+            header = PullMessage(*item.fields)
+        else:
+            try:
+                request = Command.read(item)
+            except Malformed as error:
+                connection.abort(error)
+                return
         if request.is_answer:
             log.info("answer %d from %s matches no request", request.opaque, connection.remote)
-        else:
-            self._ask(connection, request)
-
-    def _ask(
-        self, connection: Connection, request: Command, header: RequestHeader | None = None
-    ) -> None:
-        """Asks the handler, and answers or parks; `header` where the kernel has read it."""
+            return
         handler = self.table.get(request.code)
         if handler is None:
             remark = f" request type {request.code} not supported"
@@ -103,12 +84,17 @@ class Driver:
             _write(connection, request, answer)
             return
         call = _Call(handler, connection, request)
-        self._settle(call, lambda: self._serve(call, header))
+        self._look(call, lambda now_ms: self._serve(call, header, now_ms), self.clock.now_ms())
 
-    def _settle(self, call: _Call, ask: Callable[[], Outcome]) -> None:
-        """Answers what can be answered, and parks what waits."""
+    def _look(
+        self, call: _Call, then: Callable[[int], Outcome], now_ms: int, until_ms: int | None = None
+    ) -> None:
+        """Answers what can be answered, and parks what waits; a deadline it has does not move."""
         try:
-            outcome = ask()
+            outcome = then(now_ms)
+            if isinstance(outcome, Wait) and until_ms is not None:
+                assert now_ms < until_ms, f"{call.handler.name} must answer when its time is over"
+                outcome = replace(outcome, until_ms=until_ms)
         except CometError as error:
             outcome = Answer(code=error.code or ResponseCode.SYSTEM_ERROR, remark=str(error))
         except Exception as error:
@@ -120,9 +106,9 @@ class Driver:
         elif call.connection.open:
             self._park(call, outcome)
 
-    def _serve(self, call: _Call, header: RequestHeader | None) -> Outcome:
+    def _serve(self, call: _Call, header: RequestHeader | None, now_ms: int) -> Outcome:
         """What the handler says to what the limits and the gate let through."""
-        now_ms, handler, request = self.clock.now_ms(), call.handler, call.request
+        handler, request = call.handler, call.request
         if len(request.body) > handler.largest_body:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR,
@@ -151,17 +137,7 @@ class Driver:
         """What was waited for has come, or the time is over."""
         self._drop(call)
         # A timer may be a millisecond early, and `then` must see its deadline passed.
-        at_ms = max(self.clock.now_ms(), least_ms)
-
-        def look() -> Outcome:
-            outcome = wait.then(at_ms)
-            if isinstance(outcome, Wait):
-                late = f"{call.handler.name} must answer when its time is over"
-                assert at_ms < wait.until_ms, late
-                return Wait(outcome.on, wait.until_ms, outcome.then)
-            return outcome
-
-        self._settle(call, look)
+        self._look(call, wait.then, max(self.clock.now_ms(), least_ms), wait.until_ms)
 
     def _drop(self, call: _Call) -> None:
         """Nobody waits for this answer any more."""
@@ -178,27 +154,13 @@ class Driver:
             self._drop(call)
 
 
-def _write(
-    connection: Connection, request: Command, outcome: ResponseHeader | Answer | None
-) -> None:
-    if outcome is None or request.flag & ONE_WAY:
+def _write(connection: Connection, request: Command, outcome: Said) -> None:
+    if outcome is None or request.is_oneway:
+        return
+    if isinstance(outcome, bytes):
+        connection.write(outcome)
         return
     answer = outcome if isinstance(outcome, Answer) else Answer(outcome)
-    header, body, code, remark = answer.header, answer.body, answer.code, answer.remark
-    if isinstance(header, PullAnswer):  # the one answer besides sends that is often asked
-        head = replies.pulled(
-            request.codec,
-            request.opaque,
-            code,
-            (remark or "").encode(),
-            header.suggest_which_broker_id,
-            header.next_begin_offset,
-            header.min_offset,
-            header.max_offset,
-            len(body),
-        )
-        connection.write(head + body if body else head)
-        return
-    fields = header.fields() if header is not None else {}
-    command = Command.answer(request.codec, request.opaque, code, remark, fields, body)
-    connection.write(command.write())
+    fields = answer.header.fields() if answer.header is not None else {}
+    ends = answer.code, answer.remark, fields, answer.body
+    connection.write(Command.answer(request.codec, request.opaque, *ends).write())

@@ -54,8 +54,10 @@ class Wait:
     then: Callable[[int], "Outcome"]
 
 
-Outcome: TypeAlias = ResponseHeader | Answer | Wait | None
-"""None: whoever took the request in answers it, as a send by its watermark."""
+Said: TypeAlias = ResponseHeader | Answer | bytes | None
+"""An answer. Bytes: one that the kernel has written. None: whoever took the request in answers it,
+as a send by its watermark."""
+Outcome: TypeAlias = Said | Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +74,21 @@ ADMIN = Permission("admin")
 
 
 class Pub:
-    """The right to send: to the topic, or as the group, that a field of the header names."""
+    """The right to send to the topic that a field of the header names."""
 
     topic = staticmethod(partial(Permission, "pub", "topic"))
-    group = staticmethod(partial(Permission, "pub", "group"))
 
 
 class Sub:
-    """The right to consume, likewise."""
+    """The right to consume the topic, or as the group, that a field of the header names."""
 
     topic = staticmethod(partial(Permission, "sub", "topic"))
     group = staticmethod(partial(Permission, "sub", "group"))
 
 
 Served = Callable[[RequestHeader, Command, Connection, int], Outcome]
+ASKED = ("ask", "request", "connection", "now_ms")
+"""The same, by the names of a handler's parameters."""
 
 
 @dataclass(slots=True)
@@ -164,7 +167,7 @@ def handler_table(modules: Iterable[ModuleType], owners: Iterable[object]) -> Ha
             continue
         if inspect.iscoroutinefunction(function):
             raise TypeError(f"{function.__qualname__} is a coroutine; a handler never waits")
-        serve = _bind(function, handler.header, owned)
+        serve = _bind(function, owned)
         for code, header in HEADERS.items():
             if not issubclass(header, handler.header):
                 continue
@@ -174,25 +177,17 @@ def handler_table(modules: Iterable[ModuleType], owners: Iterable[object]) -> Ha
     return table
 
 
-def _bind(
-    function: Callable[..., Any], header: type[RequestHeader], owned: dict[type, object]
-) -> Served:
+def _bind(function: Callable[..., Any], owned: dict[type, object]) -> Served:
     """The function as one of what is asked, by whom and when: what else it names is an owner."""
-    places = {header: 0, Command: 1, Connection: 2}
-    given: dict[str, object] = {}
-    asks: list[tuple[str, int]] = []
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        kind = parameter.annotation
-        if kind in places:
-            asks.append((name, places[kind]))
-        elif name == "now_ms":
-            asks.append((name, 3))
-        elif kind in owned:
-            given[name] = owned[kind]
-        else:
+    named = inspect.signature(function, eval_str=True).parameters
+    given = {name: named[name].annotation for name in named if name not in ASKED}
+    for name, kind in given.items():
+        if kind not in owned:
             raise TypeError(f"{function.__qualname__}: nobody owns {name}: {kind.__name__}")
+    bound = partial(function, **{name: owned[kind] for name, kind in given.items()})
 
     def serve(*asked: object) -> Outcome:
-        return cast(Outcome, function(**given, **{name: asked[at] for name, at in asks}))
+        wanted = {name: one for name, one in zip(ASKED, asked, strict=True) if name in named}
+        return cast(Outcome, bound(**wanted))
 
     return serve

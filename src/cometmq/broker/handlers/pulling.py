@@ -8,8 +8,9 @@ from cometmq.broker.handlers.clients import BROADCASTING, Clients
 from cometmq.broker.handlers.offsets import Offsets
 from cometmq.broker.handlers.topics import READ, Groups, Topics
 from cometmq.filtering import Tags
+from cometmq.kernel import replies
 from cometmq.protocol import (
-    PullAnswer,
+    Command,
     PullMessage,
     ResponseCode,
     SubscriptionGroupConfig,
@@ -51,6 +52,7 @@ def pull_message(
     clients: Clients,
     offsets: Offsets,
     ask: PullMessage,
+    request: Command,
     now_ms: int,
 ) -> Outcome:
     """Give me messages of this queue from this offset on (spec 04 5.3)."""
@@ -77,7 +79,7 @@ def pull_message(
     tags = _tags(clients, group, ask)
     if ask.sys_flag & COMMIT:
         offsets.commit(ask.consumer_group, ask.topic, ask.queue_id, ask.commit_offset)
-    return _read(store, ask, tags, now_ms)
+    return _read(store, ask, request, tags, now_ms)
 
 
 def _tags(clients: Clients, group: SubscriptionGroupConfig, ask: PullMessage) -> Tags:
@@ -134,7 +136,7 @@ class Arrival:
         return end
 
 
-def _read(store: Store, ask: PullMessage, tags: Tags, now_ms: int) -> Outcome:
+def _read(store: Store, ask: PullMessage, request: Command, tags: Tags, now_ms: int) -> Outcome:
     """One pull, from the first look to its answer, however often it waits in between."""
 
     def look(now_ms: int) -> Outcome:
@@ -149,15 +151,10 @@ def _read(store: Store, ask: PullMessage, tags: Tags, now_ms: int) -> Outcome:
         if code == ResponseCode.PULL_NOT_FOUND and holding and now_ms < until_ms:
             arrival = Arrival(store.queue(ask.topic, ask.queue_id), tags.hashes)
             return Wait(arrival, until_ms, look)
-        header = PullAnswer(
-            suggest_which_broker_id=0,
-            next_begin_offset=found.next_offset,
-            min_offset=found.min_offset,
-            max_offset=found.max_offset,
-            topic_sys_flag=0,
-            group_sys_flag=0,
-        )
-        return Answer(header, found.body, code, found.status.name)
+        offsets, body = (found.next_offset, found.min_offset, found.max_offset), found.body
+        status = found.status.name.encode()
+        head = replies.pulled(request.codec, request.opaque, code, status, 0, *offsets, len(body))
+        return head + body if body else head
 
     holding = bool(ask.sys_flag & SUSPEND)
     until_ms = now_ms + (ask.suspend_timeout_millis if holding else READ_MS)
