@@ -28,7 +28,7 @@ REGISTERED_S = 5.0
 
 DATA = "storePathRootDir"
 LOG = "storePathCommitLog"
-MODELS = (BrokerSettings, StoreSettings)
+KNOWN = {DATA, LOG, *settings.keys(BrokerSettings, StoreSettings)}
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -95,9 +95,9 @@ class Plan:
         if self.own_sizes:
             values.setdefault("mappedFileSizeCommitLog", str(SMALL_LOG))
         self.data = self._data(given, values)
-        used = {DATA, LOG}
-        broker = settings.read(BrokerSettings, values, used)
-        store = settings.read(StoreSettings, values, used)
+        self.idle = settings.without_effect(values, KNOWN)
+        broker = settings.read(BrokerSettings, values)
+        store = settings.read(StoreSettings, values)
         if given.broker:
             where = _address("--broker", given.broker)
             broker = replace(broker, bind_address=where.host, listen_port=where.port)
@@ -109,8 +109,6 @@ class Plan:
                 where.host, where.port, admin_allowed_addresses=allowed
             )
         self.node = NodeSettings(name_server, broker, store)
-        known = {key for model in MODELS for key in settings.keys(model)} | {DATA}
-        self.idle = settings.without_effect(values, used, known)
 
     def _data(self, given: argparse.Namespace, values: Mapping[str, str]) -> Path:
         if given.data:

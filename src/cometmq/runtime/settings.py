@@ -10,7 +10,7 @@ import enum
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from cometmq.runtime.errors import BadSetting
@@ -41,16 +41,12 @@ def key_of(field: str) -> str:
 _IRREGULAR = {"broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2"}
 
 
-def read(model: type[M], values: Mapping[str, str], used: set[str]) -> M:
-    """Makes a model from texts; keys that it has are added to `used`, others are left alone."""
+def read(model: type[M], values: Mapping[str, str]) -> M:
+    """Makes a model from the texts of the keys that it has; others are left alone."""
     hints = typing.get_type_hints(model)
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(typing.cast(Any, model)):
-        key = key_of(field.name)
-        if key in values:
-            used.add(key)
-            found[field.name] = convert(key, values[key], hints[field.name])
-    return model(**found)
+    fields = [one.name for one in dataclasses.fields(typing.cast(Any, model))]
+    keys = {name: key_of(name) for name in fields if key_of(name) in values}
+    return model(**{name: convert(key, values[key], hints[name]) for name, key in keys.items()})
 
 
 def convert(key: str, text: str, kind: Any) -> Any:
@@ -79,18 +75,15 @@ def _expected(kind: Any) -> str:
     return "a whole number" if kind is int else "a number"
 
 
-def without_effect(values: Mapping[str, str], used: set[str], known: set[str]) -> str | None:
-    """One sentence about the keys that nothing has read; None where every key was."""
-    idle = [key for key in values if key not in used]
-    if not idle:
-        return None
+def without_effect(values: Mapping[str, str], known: Collection[str]) -> str | None:
+    """One sentence about the keys that nothing knows; None where every one is known."""
     said = []
-    for key in sorted(idle):
+    for key in sorted(key for key in values if key not in known):
         near = difflib.get_close_matches(key, sorted(known), 1, 0.85)
         said.append(f"{key} (did you mean {near[0]}?)" if near else key)
-    return f"these keys have no effect here (yet): {', '.join(said)}"
+    return f"these keys have no effect here (yet): {', '.join(said)}" if said else None
 
 
-def keys(model: type[Any]) -> list[str]:
-    """The original's names of all fields of a model."""
-    return [key_of(field.name) for field in dataclasses.fields(model)]
+def keys(*models: type[Any]) -> list[str]:
+    """The original's names of all fields of some models."""
+    return [key_of(field.name) for model in models for field in dataclasses.fields(model)]
