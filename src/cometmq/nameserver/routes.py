@@ -55,11 +55,10 @@ class Routes:
     ) -> RegisterBrokerAnswer:
         """Takes a broker's word for what it has; a slave is told its master."""
         wrapper = body.topic_config_serialize_wrapper
-        topics = wrapper.topic_config_table
-        version = wrapper.data_version
+        topics, version = wrapper.topic_config_table, wrapper.data_version
         name, number, address = ask.broker_name, ask.broker_id, ask.broker_addr
-        addresses = self._brokers.get(name, BrokerData()).broker_addrs
-        before = addresses.get(number)
+        known = self._brokers.get(name, BrokerData()).broker_addrs
+        before = known.get(number)
         if before is None and len(topics) == 1:
             # One topic alone is the increment to a registration that we never got.
             raise Refused(ResponseCode.SYSTEM_ERROR, "register broker failed")
@@ -68,31 +67,21 @@ class Routes:
             self._live.pop(address, None)  # a master that was replaced
             return RegisterBrokerAnswer()
         # Under another id the same address is gone: a slave became master there.
-        addresses = {n: at for n, at in addresses.items() if n == number or at != address}
+        addresses = {n: at for n, at in known.items() if n == number or at != address}
         addresses[number] = address
         self._brokers[name] = BrokerData(
-            broker_addrs=addresses,
-            broker_name=name,
-            cluster=ask.cluster_name,
-            enable_acting_master=bool(ask.enable_acting_master),
+            addresses, name, ask.cluster_name, bool(ask.enable_acting_master)
         )
-
         prime = ask.enable_acting_master is not None and number == min(addresses)
-        live = self._live.get(address)
         if number == MASTER or prime:
+            live = self._live.get(address)
             fresh = before is None or live is None or live.version != version
-            acting = number != MASTER and ask.enable_acting_master
+            closed = WRITE if number != MASTER and ask.enable_acting_master else 0
             for topic, config in topics.items():
                 queues = self._topics.setdefault(topic, {})
-                if not fresh and name in queues:
-                    continue
-                queues[name] = QueueData(
-                    broker_name=name,
-                    perm=config.perm & ~WRITE if acting else config.perm,
-                    read_queue_nums=config.read_queue_nums,
-                    topic_sys_flag=config.topic_sys_flag,
-                    write_queue_nums=config.write_queue_nums,
-                )
+                if fresh or name not in queues:
+                    numbers = config.read_queue_nums, config.topic_sys_flag, config.write_queue_nums
+                    queues[name] = QueueData(name, config.perm & ~closed, *numbers)
         self._live[address] = _Live(ask, version, connection, now_ms)
         master = self._live.get(addresses.get(MASTER, ""))
         if number == MASTER or master is None:
@@ -113,14 +102,12 @@ class Routes:
         if not addresses:
             self._brokers.pop(name, None)
         headless = broker.enable_acting_master and MASTER not in addresses
-        for topic in [topic for topic, queues in self._topics.items() if name in queues]:
-            queues = self._topics[topic]
-            if headless and addresses:
-                queues[name] = queues[name].but(perm=queues[name].perm & ~WRITE)
-            elif not addresses:
+        for queues in self._topics.values():
+            if name in queues and not addresses:
                 del queues[name]
-                if not queues:
-                    del self._topics[topic]
+            elif name in queues and headless:
+                queues[name] = queues[name].but(perm=queues[name].perm & ~WRITE)
+        self._topics = {topic: queues for topic, queues in self._topics.items() if queues}
 
     def connection_ended(self, connection: Connection) -> None:
         """Whoever registered through this connection is gone (a killed process closes it)."""
