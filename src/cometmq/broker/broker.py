@@ -13,7 +13,7 @@ from cometmq.broker.handlers.offsets import Offsets
 from cometmq.broker.handlers.sending import Sends
 from cometmq.broker.handlers.topics import Groups, Topics
 from cometmq.broker.registration import Registration, name_servers
-from cometmq.broker.replying import Replies, promised
+from cometmq.broker.replying import Replies
 from cometmq.broker.settings import BrokerSettings
 from cometmq.kernel import headers
 from cometmq.net import Address, Connection, Limits, Network, Pool, Server
@@ -73,7 +73,7 @@ class Broker:
         self.store = store = await Store.open(
             self.store_settings, disk=disk, threads=threads, clock=clock
         )
-        safe, written = Replies(store, promised(store), clock), Replies(store, store.written, clock)
+        safe, written = (Replies(store, one, clock) for one in (store.promised, store.written))
         for replies in (safe, written):
             ends.callback(replies.close)
         ends.push_async_callback(store.close)

@@ -26,11 +26,6 @@ class _Waiting:
     """Whose members the sends are: it is what is answered."""
 
 
-def promised(store: Store) -> Watermark:
-    """What the flush mode promises of a send that was answered."""
-    return store.synced if store.settings.is_sync else store.written
-
-
 @dataclass(eq=False)
 class Replies:
     """Those who wait for one watermark, in the order of the log."""

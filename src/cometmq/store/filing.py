@@ -38,7 +38,7 @@ class Filer:
         self._found = found
         self._log = log
         self._jobs = jobs
-        self._promised = log.synced if found.settings.is_sync else log.written
+        self.promised = log.synced if found.settings.is_sync else log.written
         self._hidden: deque[Turn] = deque()
         """Written, and not visible yet."""
         self.visible = Watermark(found.end, found.mark)
@@ -78,7 +78,7 @@ class Filer:
 
     def _show(self) -> None:
         """Shows what may be shown: promised, and each new queue's first file is there."""
-        turns, limit = self._hidden, self._promised.position
+        turns, limit = self._hidden, self.promised.position
         while (
             turns and not self._stopped and turns[0].mark.end <= limit and not turns[0].has_births
         ):

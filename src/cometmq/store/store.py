@@ -45,6 +45,8 @@ class Store:
         self._filer = filer = Filer(found, log, self._jobs)
         self._reader = reader = Reader(found, log, filer.visible, self._jobs)
         self.written, self.synced, self.visible = log.written, log.synced, filer.visible
+        self.promised = filer.promised
+        """What the flush mode promises of a send that was answered: written or synced."""
         self.read, self.message_at = reader.read, reader.message_at
         log.make_ahead(found.end)
 

@@ -160,9 +160,8 @@ class Topics(Kept[TopicConfigWrapper]):
         count = min(queues, model.write_queue_nums)
         if count <= 0:
             return None
-        config = _config(name, count, model.perm & ~INHERIT, UNIT if unit else 0).but(
-            topic_filter_type=model.topic_filter_type
-        )
+        config = _config(name, count, model.perm & ~INHERIT, UNIT if unit else 0)
+        config = config.but(topic_filter_type=model.topic_filter_type)
         self.put(config)
         return config
 
@@ -227,14 +226,12 @@ class Groups(Kept[SubscriptionGroupWrapper]):
 
     def find(self, name: str) -> SubscriptionGroupConfig | None:
         """How a group is configured, made where it is missing; None where it cannot be."""
-        if self.known(name):
-            return self._loaded.subscription_group_table[name]
+        config = self._loaded.subscription_group_table.get(name)
         allowed = self.settings.auto_create_subscription_group or names.is_system_group(name)
-        if names.group_fault(name) or not allowed:
-            return None
-        made = SubscriptionGroupConfig(group_name=name)
-        self.put(made)
-        return made
+        if config is None and allowed and not names.group_fault(name):
+            config = SubscriptionGroupConfig(group_name=name)
+            self.put(config)
+        return config
 
     def known(self, name: str) -> bool:
         """The group is there already."""
