@@ -1,7 +1,7 @@
 """The name server's assembly: routes, handlers, a port, and the scan for the silent."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import cometmq.nameserver.routes as routes
 from cometmq.net import Address, Limits, Network, Server
@@ -27,7 +27,7 @@ class NameServer:
 
     settings: NameServerSettings
     network: Network
-    limits: Limits | None = None
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         self.routes = routes.Routes()

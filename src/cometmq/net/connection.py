@@ -40,13 +40,7 @@ class Limits:
 class Connection:
     """One end of a connection: bytes into whole frames, and one write a turn on the way out."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        split: Split,
-        took: "Callable[[Connection, Sequence[Any]], None]",
-        limits: Limits,
-    ) -> None:
+    def __init__(self, transport: Transport, split: Split, took: "Took", limits: Limits) -> None:
         self.local: Address = transport.local
         self.remote: Address = transport.remote
         self.born_host = transport.remote.packed()
@@ -140,18 +134,19 @@ class Connection:
             self._transport.resume_reading()
 
 
+Took = Callable[[Connection, Sequence[Any]], None]
+"""Is handed what came whole through a connection."""
+
+
+@dataclass(eq=False)
 class Server:
     """Takes connections on one address and hands on what comes through them."""
 
-    def __init__(
-        self,
-        took: Callable[[Connection, Sequence[Any]], None],
-        limits: Limits | None = None,
-        split: Split = frames.split,
-    ) -> None:
-        self._took = took
-        self._split = split
-        self._limits = limits or Limits()
+    took: Took
+    limits: Limits = Limits()
+    split: Split = frames.split
+
+    def __post_init__(self) -> None:
         self._listener: Listener | None = None
         self._idle_since: dict[Connection, float] = {}
         self._sweeper = Timer(self._sweep)
@@ -168,10 +163,10 @@ class Server:
         self._sweep()
 
     def _accept(self, transport: Transport) -> Connection:
-        connection = Connection(transport, self._split, self._took, self._limits)
-        if len(self._idle_since) >= self._limits.connections:
+        connection = Connection(transport, self.split, self.took, self.limits)
+        if len(self._idle_since) >= self.limits.connections:
             said = "connection from %s refused: %d are open, the limit"
-            log.warning(said, transport.remote, self._limits.connections)
+            log.warning(said, transport.remote, self.limits.connections)
             connection.abort()
             return connection
         self._idle_since[connection] = asyncio.get_running_loop().time()
@@ -189,7 +184,7 @@ class Server:
             if connection.active:
                 connection.active = False
                 self._idle_since[connection] = now
-            elif now - since >= self._limits.idle_s:
+            elif now - since >= self.limits.idle_s:
                 connection.close()
         self._sweeper.start(SWEEP_S)
 

@@ -1,14 +1,14 @@
 """The real network: the seam's calls mapped on asyncio's sockets."""
 
 import asyncio
-import socket
 from typing import cast
 
 from cometmq.net.network import Accept, Address, Receiver
 
 HIGH_WATER = 1 << 20
 """Bytes queued for a slow peer before we stop reading from it. The original stops at 64 KiB, but
-one pull answer of ours is up to 256 KiB, and stopping within a single answer only costs time."""
+one pull answer of ours is up to 256 KiB, and stopping within a single answer only costs time.
+Nothing waits to be sent with more: asyncio and uvloop set TCP_NODELAY by themselves."""
 
 NOWHERE = Address("0.0.0.0", 0)
 
@@ -51,9 +51,6 @@ class Socket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._stream = stream = cast(asyncio.Transport, transport)
         stream.set_write_buffer_limits(high=HIGH_WATER)
-        sock = stream.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.local = _address(stream.get_extra_info("sockname"))
         self.remote = _address(stream.get_extra_info("peername"))
         self.write, self.close, self.abort = stream.write, stream.close, stream.abort

@@ -22,15 +22,7 @@ from cometmq.protocol import (
     TopicRouteData,
     UpdateAndCreateTopic,
 )
-from cometmq.runtime import (
-    BadSetting,
-    Clock,
-    CometError,
-    LocalThreads,
-    Threads,
-    fresh,
-    own_address,
-)
+from cometmq.runtime import BadSetting, Clock, CometError, LocalThreads, Threads, fresh, own_address
 from cometmq.store import Disk, StoreSettings
 
 PROOF_TOPIC = "COMETMQ_SELF_TEST"

@@ -20,12 +20,12 @@ class Clock:
     It is that of the loop it runs on; a loop with a wall of its own is a virtual one.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self._loop = loop or asyncio.get_running_loop()
-        self.time: Callable[[], float] = self._loop.time
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.time: Callable[[], float] = loop.time
         # The virtual loop of the testing kit brings its own wall clock, so that one seam (the
         # loop) decides all time in a run; nothing else in the house may ask the machine.
-        self._wall = cast(Callable[[], float], getattr(self._loop, "wall_time", time.time))
+        self._wall = cast(Callable[[], float], getattr(loop, "wall_time", time.time))
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, as the wall clock has them."""

@@ -53,26 +53,21 @@ def convert(key: str, text: str, kind: Any) -> Any:
     """One value from its text; BadSetting where it does not parse."""
     if isinstance(kind, types.UnionType):
         kind = next(one for one in typing.get_args(kind) if one is not type(None))
+    expected = "a whole number"
     try:
-        if kind is bool:
-            return {"true": True, "false": False}[text.lower()]
-        if kind is int or kind is float or kind is str:
+        if kind is int or kind is str:
             return kind(text)
-        if isinstance(kind, type) and issubclass(kind, enum.Enum):
-            return kind[text]
+        if kind is bool:
+            expected = "true or false"
+            return {"true": True, "false": False}[text.lower()]
         if typing.get_origin(kind) is tuple:
             return tuple(part for part in re.split(r"[;,\s]+", text) if part)
+        if issubclass(kind, enum.Enum):
+            expected = " or ".join(kind.__members__)
+            return kind[text]
     except (ValueError, KeyError):
-        raise BadSetting(f"{key}={text}: expected {_expected(kind)}") from None
+        raise BadSetting(f"{key}={text}: expected {expected}") from None
     raise TypeError(f"no way to read a setting of type {kind}")
-
-
-def _expected(kind: Any) -> str:
-    if kind is bool:
-        return "true or false"
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return " or ".join(kind.__members__)
-    return "a whole number" if kind is int else "a number"
 
 
 def without_effect(values: Mapping[str, str], known: Collection[str]) -> str | None:

@@ -1,7 +1,6 @@
 """Offsets: how far each group has consumed each queue, and from where to where a queue goes."""
 
 import logging
-from collections.abc import Iterator
 
 from cometmq.broker.handlers.topics import Groups, Kept, Topics
 from cometmq.protocol import (
@@ -40,7 +39,8 @@ class Offsets(Kept[ConsumerOffsetWrapper]):
 
     def fit(self, store: Store) -> None:
         """Lowers what lies beyond its queue's end: a power cut took messages it had counted."""
-        for topic, group, queues in self._all():
+        for key, queues in self._loaded.offset_table.items():
+            topic, _, group = key.partition("@")
             for queue_id, offset in queues.items():
                 queue = store.find_queue(topic, queue_id)
                 end = queue.max_offset if queue is not None else 0
@@ -49,15 +49,11 @@ class Offsets(Kept[ConsumerOffsetWrapper]):
                     log.warning("offset %d %s lowered to the queue's end, %d", offset, what, end)
                     self.commit(group, topic, queue_id, end)
 
-    def _all(self) -> Iterator[tuple[str, str, dict[int, int]]]:
-        for key, queues in self._loaded.offset_table.items():
-            topic, _, group = key.partition("@")
-            yield topic, group, queues
-
     def wrapper(self) -> ConsumerOffsetWrapper:
         """The table as it is stored, with each group's topics for people to read."""
         topics: dict[str, list[str]] = {}
-        for topic, group, _ in self._all():
+        for key in self._loaded.offset_table:
+            topic, _, group = key.partition("@")
             topics.setdefault(group, []).append(topic)
         listed = {group: tuple(those) for group, those in topics.items()}
         return super().wrapper().but(group_topic_map=listed)
