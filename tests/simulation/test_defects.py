@@ -34,8 +34,8 @@ DEFECTS: dict[str, tuple[str, Any]] = {
         lambda disk, *folders: None,
     ),
     "a reply before the sync": (
-        "cometmq.broker.broker.promised",
-        lambda store: store.written,
+        "cometmq.store.store.Store.promised",
+        property(lambda store: store.written),
     ),
     "a wrong truncation": (
         "cometmq.store.recovery.truncation_point",

@@ -11,7 +11,7 @@ from cometmq.runtime import Clock, Refused, Threads, Timer
 from cometmq.store.directory import Mark, leave
 from cometmq.store.disk import Disk, StoreError, logger
 from cometmq.store.filing import Filer
-from cometmq.store.log import Fault, Jobs, Log, Turn
+from cometmq.store.log import Fault, Jobs, Log, Turn, Watermark
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Reader
 from cometmq.store.recovery import Recovered, recover
@@ -45,8 +45,6 @@ class Store:
         self._filer = filer = Filer(found, log, self._jobs)
         self._reader = reader = Reader(found, log, filer.visible, self._jobs)
         self.written, self.synced, self.visible = log.written, log.synced, filer.visible
-        self.promised = filer.promised
-        """What the flush mode promises of a send that was answered: written or synced."""
         self.read, self.message_at = reader.read, reader.message_at
         log.make_ahead(found.end)
 
@@ -68,6 +66,11 @@ class Store:
     def read_only(self) -> str | None:
         """Why nothing can be stored any more."""
         return self._log.read_only
+
+    @property
+    def promised(self) -> Watermark:
+        """What the flush mode promises of a send that was answered: written or synced."""
+        return self._filer.promised
 
     # Queues
 
