@@ -13,8 +13,8 @@ from cometmq.kernel.pure.records import size_of
 from cometmq.message import batches, properties
 from cometmq.net import Address, Channel, LocalNetwork, Pool
 from cometmq.protocol import (
+    SEND_BATCH,
     Command,
-    RequestCode,
     SendAnswer,
     SendMessageV2,
     TopicFilterType,
@@ -69,7 +69,7 @@ class _Sender:
             default_topic_queues=QUEUES,
             queue_id=queue,
             born_ms=born_ms,
-            batch=code == RequestCode.SEND_BATCH_MESSAGE,
+            batch=code == SEND_BATCH,
             broker=self.broker,
             **{"sys_flag": 0, "message_flag": 0, **more},
         )
@@ -124,7 +124,7 @@ class _Sender:
         body = batches.encode(
             (flag, body, properties.encode(pairs)) for flag, body, pairs in members
         )
-        code = RequestCode.SEND_BATCH_MESSAGE
+        code = SEND_BATCH
         offset, places = await self.send(queue, born_ms, code, body, properties=WAIT)
         for at, (place, (flag, body, pairs)) in enumerate(zip(places, members, strict=True)):
             row = {"value": body, "stored": body, "flag": flag}
@@ -145,7 +145,7 @@ class _Sender:
         offset, (place,) = await self.send(
             queue,
             born_ms,
-            RequestCode.SEND_MESSAGE_V2,
+            SendMessageV2.code,
             row["stored"],
             sys_flag=row["sysFlag"],
             message_flag=row["flag"],

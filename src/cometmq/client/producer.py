@@ -20,7 +20,7 @@ from cometmq.message import (
 )
 from cometmq.message.names import TEMPLATE_TOPIC, group_fault
 from cometmq.net import Network
-from cometmq.protocol import ProducerData, RequestCode, ResponseCode, SendAnswer, SendMessageV2
+from cometmq.protocol import SEND_BATCH, ProducerData, ResponseCode, SendAnswer, SendMessageV2
 from cometmq.runtime import CometError, TimedOut
 
 TRIED_AGAIN = (1, 2, 14, 16, 17, 204, 205)
@@ -135,13 +135,13 @@ class Producer:
             topic, body, flag, ids = given.topic, given.body, given.flag, self._ids.make(now_ms)
             if len(body) >= self._compress_above:
                 body, sys_flag = compress(body)
-            pairs, code = given.stored_properties(ids), RequestCode.SEND_MESSAGE_V2
+            pairs, code = given.stored_properties(ids), SendMessageV2.code
         else:
             body, ids = self._join(given, now_ms)
             topic, waits = given[0].topic, given[0].wait_stored
             # No id for the batch: a 5.x broker of the original would give it to every member.
             pairs = {properties.WAIT: "true" if waits else "false"}
-            code = RequestCode.SEND_BATCH_MESSAGE
+            code = SEND_BATCH
         if queue is not None and queue.topic != topic:
             raise BadMessage(f"message's topic not equal mq's topic: {topic!r} and {queue.topic!r}")
         header = SendMessageV2(
@@ -154,7 +154,7 @@ class Producer:
             born_ms=now_ms,
             message_flag=flag,
             properties=properties.encode(pairs).decode(),
-            batch=code == RequestCode.SEND_BATCH_MESSAGE,
+            batch=code == SEND_BATCH,
         )
         return _Parcel(topic, header, body, ids, code, clock.time())
 

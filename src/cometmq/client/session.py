@@ -13,7 +13,7 @@ from cometmq.protocol import (
     Command,
     HeartBeat,
     HeartbeatData,
-    RequestCode,
+    NotifyConsumerIdsChanged,
     RequestHeader,
     ResponseCode,
     UnregisterClient,
@@ -92,7 +92,7 @@ class Session:
 
     def _asked(self, command: Command) -> Command | None:
         """Brokers may tell us that a group changed; nothing else that they ask is built."""
-        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+        if command.code == NotifyConsumerIdsChanged.code:
             self.changed.fire("members")
             return None
         remark = f" request type {command.code} not supported"

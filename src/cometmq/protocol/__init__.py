@@ -10,7 +10,7 @@ from cometmq.protocol.bodies import (
     SubscriptionGroupConfig, SubscriptionGroupWrapper, TopicConfig, TopicConfigWrapper,
     TopicRouteData,
 )
-from cometmq.protocol.codes import BadRequest, RequestCode, ResponseCode
+from cometmq.protocol.codes import BadRequest, ResponseCode
 from cometmq.protocol.command import BINARY, JSON, ONEWAY, Command
 from cometmq.protocol.fastjson import BadBody
 from cometmq.protocol.fields import (
@@ -20,22 +20,22 @@ from cometmq.protocol.headers import (
     ConsumerSendMsgBack, GetBrokerClusterInfo, GetConsumerListByGroup, GetMaxOffset, GetMinOffset,
     GetRouteInfo, GetTopicConfig, HeartBeat, HeartBeatAnswer, NotifyConsumerIdsChanged,
     OffsetAnswer, PullAnswer, PullMessage, QueryConsumerOffset, RegisterBroker,
-    RegisterBrokerAnswer, SendAnswer, SendMessage, SendMessageV2, TopicFilterType,
+    RegisterBrokerAnswer, SEND_BATCH, SendAnswer, SendMessage, SendMessageV2, TopicFilterType,
     UnregisterBroker, UnregisterClient, UpdateAndCreateSubscriptionGroup, UpdateAndCreateTopic,
     UpdateConsumerOffset, ViewMessageById,
 )
 
 __all__ = [
-    "BINARY", "HEADERS", "JSON", "ONEWAY", "BadBody", "BadField", "BadRequest", "Body",
-    "BrokerData", "ClusterInfo", "Command", "ConsumerData", "ConsumerIds", "ConsumerOffsetWrapper",
-    "ConsumerSendMsgBack", "DataVersion", "GetBrokerClusterInfo", "GetConsumerListByGroup",
-    "GetMaxOffset", "GetMinOffset", "GetRouteInfo", "GetTopicConfig", "Header", "HeartBeat",
-    "HeartBeatAnswer", "HeartbeatData", "Int", "Long", "NotifyConsumerIdsChanged", "OffsetAnswer",
-    "ProducerData", "PullAnswer", "PullMessage", "QueryConsumerOffset", "QueueData",
-    "RegisterBroker", "RegisterBrokerAnswer", "RegisterBrokerBody", "RequestCode", "RequestHeader",
-    "ResponseCode", "ResponseHeader", "SendAnswer", "SendMessage", "SendMessageV2",
-    "SubscriptionData", "SubscriptionGroupConfig", "SubscriptionGroupWrapper", "TopicConfig",
-    "TopicConfigWrapper", "TopicFilterType", "TopicRouteData", "UnregisterBroker",
-    "UnregisterClient", "UpdateAndCreateSubscriptionGroup", "UpdateAndCreateTopic",
-    "UpdateConsumerOffset", "ViewMessageById", "fastjson",
+    "BINARY", "HEADERS", "JSON", "ONEWAY", "SEND_BATCH", "BadBody", "BadField", "BadRequest",
+    "Body", "BrokerData", "ClusterInfo", "Command", "ConsumerData", "ConsumerIds",
+    "ConsumerOffsetWrapper", "ConsumerSendMsgBack", "DataVersion", "GetBrokerClusterInfo",
+    "GetConsumerListByGroup", "GetMaxOffset", "GetMinOffset", "GetRouteInfo", "GetTopicConfig",
+    "Header", "HeartBeat", "HeartBeatAnswer", "HeartbeatData", "Int", "Long",
+    "NotifyConsumerIdsChanged", "OffsetAnswer", "ProducerData", "PullAnswer", "PullMessage",
+    "QueryConsumerOffset", "QueueData", "RegisterBroker", "RegisterBrokerAnswer",
+    "RegisterBrokerBody", "RequestHeader", "ResponseCode", "ResponseHeader", "SendAnswer",
+    "SendMessage", "SendMessageV2", "SubscriptionData", "SubscriptionGroupConfig",
+    "SubscriptionGroupWrapper", "TopicConfig", "TopicConfigWrapper", "TopicFilterType",
+    "TopicRouteData", "UnregisterBroker", "UnregisterClient", "UpdateAndCreateSubscriptionGroup",
+    "UpdateAndCreateTopic", "UpdateConsumerOffset", "ViewMessageById", "fastjson",
 ]

@@ -1,4 +1,4 @@
-"""Numbers of the remoting protocol: request and response codes, languages, our protocol version."""
+"""Numbers of the remoting protocol: response codes, languages, our protocol version."""
 
 from enum import IntEnum
 
@@ -17,33 +17,6 @@ LANGUAGES = (
 OURS, OTHER = "PYTHON", "OTHER"
 # A server of the original always says so, and foreign clients have seen nothing else.
 SERVER = "JAVA"
-
-
-class RequestCode(IntEnum):
-    """What a request asks for, under the names that the original's tools print."""
-
-    SEND_MESSAGE = 10
-    PULL_MESSAGE = 11
-    QUERY_CONSUMER_OFFSET = 14
-    UPDATE_CONSUMER_OFFSET = 15
-    UPDATE_AND_CREATE_TOPIC = 17
-    GET_MAX_OFFSET = 30
-    GET_MIN_OFFSET = 31
-    VIEW_MESSAGE_BY_ID = 33
-    HEART_BEAT = 34
-    UNREGISTER_CLIENT = 35
-    CONSUMER_SEND_MSG_BACK = 36
-    GET_CONSUMER_LIST_BY_GROUP = 38
-    NOTIFY_CONSUMER_IDS_CHANGED = 40
-    REGISTER_BROKER = 103
-    UNREGISTER_BROKER = 104
-    GET_ROUTEINFO_BY_TOPIC = 105
-    GET_BROKER_CLUSTER_INFO = 106
-    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
-    SEND_MESSAGE_V2 = 310
-    SEND_BATCH_MESSAGE = 320
-    GET_TOPIC_CONFIG = 351
-    LITE_PULL_MESSAGE = 361
 
 
 class ResponseCode(IntEnum):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, dataclass_transform, get_args
 
 import msgspec
 
-from cometmq.protocol.codes import BadRequest, RequestCode
+from cometmq.protocol.codes import BadRequest
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -103,35 +103,20 @@ class ResponseHeader(Header):
 
 
 HEADERS: dict[int, type["RequestHeader"]] = {}
-_COMMON = {
-    "namespace": "ns",
-    "namespaced": "nsd",
-    "broker": "bname",
-    "no_answer": "oway",
-    "logical_queue": "lo",
-}
 
 
-class RequestHeader(Header, names=_COMMON):
-    """The custom fields of a request; those declared here may come with any (spec 01 6.4)."""
+class RequestHeader(Header, names={"broker": "bname"}):
+    """The custom fields of a request. Of those that may come with any (spec 01 6.4), only the name
+    of the broker means something here.
+    """
 
-    code: ClassVar[RequestCode]
-    answer: ClassVar[type[ResponseHeader]]
+    code: ClassVar[int]
 
-    namespace: str | None = field(default=None, kw_only=True)
-    namespaced: bool | None = field(default=None, kw_only=True)
     broker: str | None = field(default=None, kw_only=True)
-    no_answer: bool | None = field(default=None, kw_only=True)
-    logical_queue: bool | None = field(default=None, kw_only=True)
 
     def __init_subclass__(
-        cls,
-        *,
-        code: RequestCode,
-        also: tuple[RequestCode, ...] = (),
-        answer: type[ResponseHeader] = ResponseHeader,
-        names: Mapping[str, str] | None = None,
+        cls, *, code: int, also: tuple[int, ...] = (), names: Mapping[str, str] | None = None
     ) -> None:
         super().__init_subclass__(names=names)
-        cls.code, cls.answer = code, answer
+        cls.code = code
         HEADERS.update(dict.fromkeys((code, *also), cls))

@@ -1,8 +1,11 @@
-"""One class a request code and one an answer: what is on the wire, and nothing else."""
+"""One class a request code and one an answer: what is on the wire, and nothing else.
+
+A code stands here and nowhere else; one that says the same in the same fields stands in `also`.
+"""
 
 from enum import StrEnum
 
-from cometmq.protocol.codes import VERSION_4_9_4, RequestCode
+from cometmq.protocol.codes import VERSION_4_9_4
 from cometmq.protocol.fields import Int, Long, RequestHeader, ResponseHeader
 
 
@@ -21,8 +24,7 @@ class SendAnswer(ResponseHeader, names={"region": "MSG_REGION", "trace_on": "TRA
 
 class SendMessage(
     RequestHeader,
-    code=RequestCode.SEND_MESSAGE,
-    answer=SendAnswer,
+    code=10,
     names={
         "group": "producerGroup",
         "default_topic_queues": "defaultTopicQueueNums",
@@ -47,11 +49,14 @@ class SendMessage(
     batch: bool = False
 
 
+SEND_BATCH = 320
+"""The code of a SendMessageV2 whose body is a batch."""
+
+
 class SendMessageV2(
     SendMessage,
-    code=RequestCode.SEND_MESSAGE_V2,
-    also=(RequestCode.SEND_BATCH_MESSAGE,),
-    answer=SendAnswer,
+    code=310,
+    also=(SEND_BATCH,),
     names=dict(zip([*SendMessage.__annotations__, "broker"], "abcdefghijklmn", strict=True)),
 ):
     """The same in short names. `batch` says whether it is one, not the code (spec 01 ch. 7)."""
@@ -70,12 +75,7 @@ class PullAnswer(ResponseHeader):
     forbidden_type: Int | None = None
 
 
-class PullMessage(
-    RequestHeader,
-    code=RequestCode.PULL_MESSAGE,
-    also=(RequestCode.LITE_PULL_MESSAGE,),
-    answer=PullAnswer,
-):
+class PullMessage(RequestHeader, code=11, also=(361,)):
     """Give me messages of this queue from here on; in the order of the kernel's Pull.fields."""
 
     consumer_group: str
@@ -94,7 +94,7 @@ class PullMessage(
     proxy_froward_client_id: str | None = None  # spelled so on the wire
 
 
-class ViewMessageById(RequestHeader, code=RequestCode.VIEW_MESSAGE_BY_ID):
+class ViewMessageById(RequestHeader, code=33):
     """Give me the record at this place of the commit log."""
 
     offset: Long
@@ -107,9 +107,7 @@ class OffsetAnswer(ResponseHeader):
     offset: Long
 
 
-class QueryConsumerOffset(
-    RequestHeader, code=RequestCode.QUERY_CONSUMER_OFFSET, answer=OffsetAnswer
-):
+class QueryConsumerOffset(RequestHeader, code=14):
     """How far has this group consumed this queue?"""
 
     consumer_group: str
@@ -118,7 +116,7 @@ class QueryConsumerOffset(
     set_zero_if_not_found: bool = True
 
 
-class UpdateConsumerOffset(RequestHeader, code=RequestCode.UPDATE_CONSUMER_OFFSET):
+class UpdateConsumerOffset(RequestHeader, code=15):
     """This group has consumed this queue up to here."""
 
     consumer_group: str
@@ -127,7 +125,7 @@ class UpdateConsumerOffset(RequestHeader, code=RequestCode.UPDATE_CONSUMER_OFFSE
     commit_offset: Long | None = None
 
 
-class GetMaxOffset(RequestHeader, code=RequestCode.GET_MAX_OFFSET, answer=OffsetAnswer):
+class GetMaxOffset(RequestHeader, code=30):
     """Which offset will the next message of this queue have?"""
 
     topic: str
@@ -135,7 +133,7 @@ class GetMaxOffset(RequestHeader, code=RequestCode.GET_MAX_OFFSET, answer=Offset
     committed: bool = True
 
 
-class GetMinOffset(RequestHeader, code=RequestCode.GET_MIN_OFFSET, answer=OffsetAnswer):
+class GetMinOffset(RequestHeader, code=31):
     """Which is the first offset of this queue that is still there?"""
 
     topic: str
@@ -152,13 +150,11 @@ class HeartBeatAnswer(
     changed: bool | None = None
 
 
-class HeartBeat(RequestHeader, code=RequestCode.HEART_BEAT, answer=HeartBeatAnswer):
+class HeartBeat(RequestHeader, code=34):
     """Here I am, with these groups (in the body)."""
 
 
-class UnregisterClient(
-    RequestHeader, code=RequestCode.UNREGISTER_CLIENT, names={"client_id": "clientID"}
-):
+class UnregisterClient(RequestHeader, code=35, names={"client_id": "clientID"}):
     """This client leaves these groups."""
 
     client_id: str
@@ -166,7 +162,7 @@ class UnregisterClient(
     consumer_group: str | None = None
 
 
-class ConsumerSendMsgBack(RequestHeader, code=RequestCode.CONSUMER_SEND_MSG_BACK):
+class ConsumerSendMsgBack(RequestHeader, code=36):
     """Deliver this message once more, later."""
 
     offset: Long
@@ -178,13 +174,13 @@ class ConsumerSendMsgBack(RequestHeader, code=RequestCode.CONSUMER_SEND_MSG_BACK
     max_reconsume_times: Int | None = None
 
 
-class GetConsumerListByGroup(RequestHeader, code=RequestCode.GET_CONSUMER_LIST_BY_GROUP):
+class GetConsumerListByGroup(RequestHeader, code=38):
     """Which clients are in this group?"""
 
     consumer_group: str
 
 
-class NotifyConsumerIdsChanged(RequestHeader, code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED):
+class NotifyConsumerIdsChanged(RequestHeader, code=40):
     """A member of this group came or went: the broker tells the others, oneway."""
 
     consumer_group: str
@@ -197,7 +193,7 @@ class TopicFilterType(StrEnum):
     MULTI_TAG = "MULTI_TAG"
 
 
-class UpdateAndCreateTopic(RequestHeader, code=RequestCode.UPDATE_AND_CREATE_TOPIC):
+class UpdateAndCreateTopic(RequestHeader, code=17):
     """Let this topic be as said here; `attributes` is a list of `+name=value` and `-name`."""
 
     topic: str
@@ -212,15 +208,13 @@ class UpdateAndCreateTopic(RequestHeader, code=RequestCode.UPDATE_AND_CREATE_TOP
     force: bool = False
 
 
-class GetTopicConfig(RequestHeader, code=RequestCode.GET_TOPIC_CONFIG):
+class GetTopicConfig(RequestHeader, code=351):
     """How is this topic configured here?"""
 
     topic: str
 
 
-class UpdateAndCreateSubscriptionGroup(
-    RequestHeader, code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-):
+class UpdateAndCreateSubscriptionGroup(RequestHeader, code=200):
     """Let this group be as said in the body."""
 
 
@@ -231,12 +225,7 @@ class RegisterBrokerAnswer(ResponseHeader):
     master_addr: str | None = None
 
 
-class RegisterBroker(
-    RequestHeader,
-    code=RequestCode.REGISTER_BROKER,
-    answer=RegisterBrokerAnswer,
-    names={"zone_name": "__ZONE_NAME"},
-):
+class RegisterBroker(RequestHeader, code=103, names={"zone_name": "__ZONE_NAME"}):
     """This broker is alive and has these topics (in the body)."""
 
     broker_name: str
@@ -251,7 +240,7 @@ class RegisterBroker(
     zone_name: str | None = None
 
 
-class UnregisterBroker(RequestHeader, code=RequestCode.UNREGISTER_BROKER):
+class UnregisterBroker(RequestHeader, code=104):
     """This broker goes away."""
 
     broker_name: str
@@ -261,9 +250,7 @@ class UnregisterBroker(RequestHeader, code=RequestCode.UNREGISTER_BROKER):
 
 
 class GetRouteInfo(
-    RequestHeader,
-    code=RequestCode.GET_ROUTEINFO_BY_TOPIC,
-    names={"zone_mode": "__ZONE_MODE", "zone_name": "__ZONE_NAME"},
+    RequestHeader, code=105, names={"zone_mode": "__ZONE_MODE", "zone_name": "__ZONE_NAME"}
 ):
     """Which brokers have queues of this topic?"""
 
@@ -277,5 +264,5 @@ class GetRouteInfo(
         return bool(self.accept_standard_json_only) or version >= VERSION_4_9_4
 
 
-class GetBrokerClusterInfo(RequestHeader, code=RequestCode.GET_BROKER_CLUSTER_INFO):
+class GetBrokerClusterInfo(RequestHeader, code=106):
     """Which brokers are there, in which clusters?"""

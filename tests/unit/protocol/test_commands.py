@@ -10,13 +10,13 @@ from cometmq.kernel import Malformed, frames
 from cometmq.protocol import (
     BINARY,
     JSON,
+    SEND_BATCH,
     BadField,
     Command,
     GetRouteInfo,
     OffsetAnswer,
     PullMessage,
     QueryConsumerOffset,
-    RequestCode,
     SendMessage,
     SendMessageV2,
 )
@@ -183,7 +183,7 @@ def test_a_send_has_the_same_attributes_in_long_and_in_short_names() -> None:
     assert sorted(short) == [*"abcdefghijkm"]
     assert SendMessageV2.read(short).group == SendMessage.read(long).group == "g"
     assert SendMessageV2(*values, broker="b").fields()["n"] == "b"
-    batch = Command.request(SendMessageV2(*values, batch=True), code=RequestCode.SEND_BATCH_MESSAGE)
+    batch = Command.request(SendMessageV2(*values, batch=True), code=SEND_BATCH)
     assert (batch.code, batch.fields["m"]) == (320, "true")
 
 
