@@ -2,15 +2,14 @@
 # ruff: noqa: I001
 
 # fmt: off
+from cometmq.runtime import Refused
 from cometmq.serving.driver import Driver, Item
 from cometmq.serving.handling import (
-    ADMIN, FAQ, OPEN, Answer, Gate, Handler, HandlerTable, On, Outcome, Permission, Pub, Sub, Wait,
+    ADMIN, FAQ, OPEN, Answer, Gate, Handler, On, Outcome, Permission, Pub, Sub, Wait,
     handler_table, handles,
 )
-from cometmq.runtime import Refused
 
 __all__ = [
-    "ADMIN", "FAQ", "OPEN", "Answer", "Driver", "Gate", "Handler", "HandlerTable",
-    "Item", "On", "Outcome", "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table",
-    "handles",
+    "ADMIN", "FAQ", "OPEN", "Answer", "Driver", "Gate", "Handler", "Item", "On", "Outcome",
+    "Permission", "Pub", "Refused", "Sub", "Wait", "handler_table", "handles",
 ]

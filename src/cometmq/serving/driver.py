@@ -15,7 +15,7 @@ from cometmq.kernel import Malformed, frames, headers
 from cometmq.net import Connection
 from cometmq.protocol import Command, PullMessage, RequestHeader, ResponseCode
 from cometmq.runtime import Clock, CometError, Refused
-from cometmq.serving.handling import Answer, Gate, Handler, HandlerTable, Outcome, Said, Wait
+from cometmq.serving.handling import Answer, Gate, Handler, Outcome, Said, Wait
 
 log = logging.getLogger("cometmq.serving")
 
@@ -41,7 +41,7 @@ class _Call:
 class Driver:
     """Serves the requests of all connections of one server."""
 
-    table: HandlerTable
+    table: dict[int, Handler]
     gate: Gate
     clock: Clock
     lane: Lane | None = None

@@ -154,12 +154,9 @@ class Gate:
             )
 
 
-HandlerTable: TypeAlias = dict[int, Handler]
-
-
-def handler_table(modules: Iterable[ModuleType], owners: Iterable[object]) -> HandlerTable:
+def handler_table(modules: Iterable[ModuleType], owners: Iterable[object]) -> dict[int, Handler]:
     """Every code that a server serves; owners are resolved once, from the annotations."""
-    table: HandlerTable = {}
+    table: dict[int, Handler] = {}
     owned = {type(owner): owner for owner in owners}
     for function in [one for module in modules for one in vars(module).values()]:
         handler = getattr(function, "__handles__", None)
