@@ -163,7 +163,7 @@ async def send_all(
     """
     sent = Sent(topic)
     channels = [
-        await Channel.connect(LocalNetwork(), Address.parse(where), lambda command: None)
+        await Channel.open(LocalNetwork(), Address.parse(where), lambda command: None)
         for where in (broker, *also)
     ]
     try:

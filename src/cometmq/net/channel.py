@@ -46,7 +46,7 @@ class Channel(Connection):
         self.ended.watch(self._fail)
 
     @classmethod
-    async def connect(cls, network: Network, address: Address, asked: Asked) -> "Channel":
+    async def open(cls, network: Network, address: Address, asked: Asked) -> "Channel":
         """Connects, NotConnected where that fails; who calls bounds the time."""
         channel: Channel
 
@@ -83,7 +83,7 @@ class Channel(Connection):
         self._send(command.oneway())
 
     def _send(self, command: Command) -> int:
-        if not self.open:
+        if not self.usable:
             raise ChannelClosed(f"send request to {self.address} failed: the connection is closed")
         opaque = next(self._opaques) & 0x7FFFFFFF
         self.write(replace(command, opaque=opaque).write())
@@ -159,7 +159,7 @@ class Pool:
     def is_open(self, address: Address) -> bool:
         """There is a connection to this address."""
         channel = self._channels.get(address)
-        return channel is not None and channel.open
+        return channel is not None and channel.usable
 
     async def _channel(self, address: Address, within_s: float) -> Channel:
         if self.is_open(address):
@@ -182,7 +182,7 @@ class Pool:
 
     async def _open(self, address: Address) -> None:
         if not self._closed:
-            self._channels[address] = await Channel.connect(self._network, address, self._asked)
+            self._channels[address] = await Channel.open(self._network, address, self._asked)
             self._opened(address)
         if self._closed:
             self.close()

@@ -45,7 +45,7 @@ class Connection:
         self.remote: Address = transport.remote
         self.born_host = transport.remote.packed()
         """The peer's address as the messages it sends will carry it."""
-        self.open = True
+        self.usable = True
         self.active = True
         """Something was read or written since the idle sweep last looked."""
         self.ended: Signal[Connection] = Signal()
@@ -63,7 +63,7 @@ class Connection:
 
     def received(self, data: bytes) -> None:
         """Takes what came, and hands on each whole frame in it."""
-        if not self.open:
+        if not self.usable:
             return
         self.active = True
         if self._rest:
@@ -91,14 +91,14 @@ class Connection:
 
     def write(self, data: bytes) -> None:
         """Queues bytes; all that one turn of the loop queues leaves in one write."""
-        if not self.open:
+        if not self.usable:
             return
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
 
     def _flush(self) -> None:
-        if self._out and self.open:
+        if self._out and self.usable:
             self.active = True
             # One joined write beats writev here (design, "The hot path").
             self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
@@ -116,8 +116,8 @@ class Connection:
 
     def closed(self, error: Exception | None) -> None:
         """The connection has ended, from whichever side."""
-        if self.open:
-            self.open = False
+        if self.usable:
+            self.usable = False
             self.error = error
             self._out.clear()
             self._rest.clear()

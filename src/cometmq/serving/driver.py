@@ -103,7 +103,7 @@ class Driver:
             outcome = Answer(code=ResponseCode.SYSTEM_ERROR, remark=remark)
         if not isinstance(outcome, Wait):
             _write(call.connection, call.request, outcome)
-        elif call.connection.open:
+        elif call.connection.usable:
             self._park(call, outcome)
 
     def _serve(self, call: _Call, header: RequestHeader | None, now_ms: int) -> Outcome:

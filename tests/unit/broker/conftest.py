@@ -129,7 +129,7 @@ async def connect(node: Node) -> Asker:
     """One more connection to the node's broker."""
     assert node.client_network is not None
     heard: list[Command] = []
-    channel = await Channel.connect(node.client_network, node.address, heard.append)
+    channel = await Channel.open(node.client_network, node.address, heard.append)
     asker = Asker(node, channel)
     asker.heard = heard
     return asker

@@ -46,7 +46,7 @@ def with_server(work, *, host="127.0.0.1", client="127.0.0.1", **settings):
         network = SimulatedNetwork(random.Random(1))
         server = NameServer(NameServerSettings(host, 9876, **settings), network.machine(host))
         await server.start()
-        channel = await Channel.connect(network.machine(client), server.address, lambda asked: None)
+        channel = await Channel.open(network.machine(client), server.address, lambda asked: None)
 
         async def ask(header, body=b"", **more):
             command = Command.request(header, body)
@@ -175,6 +175,6 @@ def test_a_closed_connection_fails_what_waits_on_it():
         assert Address.parse(str(server.address)) == server.address
         server.close()
         await asyncio.sleep(1)
-        assert not channel.open
+        assert not channel.usable
 
     with_server(work)

@@ -87,7 +87,7 @@ def with_driver(work, **limits):
         driver = Driver(table, Gate("127.0.0.1"), Clock(), **limits)
         server = Server(driver.took, Limits())
         await server.start(network.machine(), "127.0.0.1", 1)
-        channel = await Channel.connect(network.machine(), server.address, lambda asked: None)
+        channel = await Channel.open(network.machine(), server.address, lambda asked: None)
         try:
             return await work(channel, bell, table)
         finally:
