@@ -74,9 +74,9 @@ class Driver:
             except Malformed as error:
                 connection.abort(error)
                 return
-        if request.is_answer:
-            log.info("answer %d from %s matches no request", request.opaque, connection.remote)
-            return
+            if request.is_answer:
+                log.info("answer %d from %s matches no request", request.opaque, connection.remote)
+                return
         handler = self.table.get(request.code)
         if handler is None:
             remark = f" request type {request.code} not supported"
