@@ -63,11 +63,8 @@ class Broker:
     async def _start(self, ends: AsyncExitStack) -> None:
         """What is begun here ends in the opposite order, also where a later step fails."""
         settings, disk, threads, clock = self.settings, self.disk, self.threads, Clock()
-        limits = Limits(
-            settings.frame_max_length,
-            settings.max_connections,
-            settings.server_channel_max_idle_time_seconds,
-        )
+        idle_s = settings.server_channel_max_idle_time_seconds
+        limits = Limits(settings.frame_max_length, settings.max_connections, idle_s)
         self._server = server = Server(self._took, limits, headers.requests)
         ends.callback(server.close)
         self.store = store = await Store.open(
@@ -89,8 +86,7 @@ class Broker:
         offsets.fit(store)
         clients = Clients(clock, settings.channel_expired_timeout)
         sends = Sends(settings, store, topics, groups, safe, written, clock, self.chance)
-        owners = [store, topics, groups, offsets, clients, sends]
-        served = handler_table(MODULES, owners)
+        served = handler_table(MODULES, [store, topics, groups, offsets, clients, sends])
         self._driver = Driver(served, self._gate, clock, sends.take, settings.max_waiting_requests)
         ends.callback(self._driver.close)
         pool = Pool(self.network)

@@ -111,18 +111,13 @@ class Plan:
         self.node = NodeSettings(name_server, broker, store)
 
     def _data(self, given: argparse.Namespace, values: Mapping[str, str]) -> Path:
-        if given.data:
-            root = Path(given.data)
-        elif DATA in values:
-            root = Path(values[DATA])
-        elif given.file:
+        named = given.data or values.get(DATA, None if given.file else "cometmq-data")
+        if named is None:
             raise BadSetting(
                 f"{given.file} sets no {DATA}: set it there, or give --data DIR; there is no "
                 "default beside a file, so that nothing is stored where nobody looks for it"
             )
-        else:
-            root = Path("cometmq-data")
-        log = values.get(LOG)
+        root, log = Path(named), values.get(LOG)
         if log and Path(log).absolute() != (root / "commitlog").absolute():
             raise BadSetting(
                 f"{LOG}={log}: the log lies in {root / 'commitlog'}; another place is not built yet"

@@ -20,25 +20,15 @@ M = TypeVar("M")
 
 def parse_properties(text: str) -> dict[str, str]:
     """Reads `key=value` lines as the original does: `#` and `!` begin comments, text is trimmed."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        key, _, value = stripped.partition("=")
-        found[key.strip()] = value.strip()
-    return found
+    lines = [line.strip() for line in text.splitlines()]
+    pairs = [line.partition("=") for line in lines if line and line[0] not in "#!"]
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def key_of(field: str) -> str:
     """The original's spelling of a field: `broker_ip1` is `brokerIP1`."""
-    if field in _IRREGULAR:
-        return _IRREGULAR[field]
     head, *rest = field.split("_")
-    return head + "".join(part.capitalize() for part in rest)
-
-
-_IRREGULAR = {"broker_ip1": "brokerIP1", "broker_ip2": "brokerIP2"}
+    return head + "".join("IP1" if part == "ip1" else part.capitalize() for part in rest)
 
 
 def read(model: type[M], values: Mapping[str, str]) -> M:

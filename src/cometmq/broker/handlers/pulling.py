@@ -149,8 +149,7 @@ def _read(store: Store, ask: PullMessage, request: Command, tags: Tags, now_ms: 
         if found.status is Status.NO_MESSAGE_IN_QUEUE and ask.queue_offset != 0:
             code = ResponseCode.PULL_OFFSET_MOVED
         if code == ResponseCode.PULL_NOT_FOUND and holding and now_ms < until_ms:
-            arrival = Arrival(store.queue(ask.topic, ask.queue_id), tags.hashes)
-            return Wait(arrival, until_ms, look)
+            return Wait(Arrival(store.queue(ask.topic, ask.queue_id), tags.hashes), until_ms, look)
         offsets, body = (found.next_offset, found.min_offset, found.max_offset), found.body
         status = found.status.name.encode()
         head = replies.pulled(request.codec, request.opaque, code, status, 0, *offsets, len(body))
