@@ -12,7 +12,7 @@ from cometmq.runtime import Scope
 from cometmq.store import FlushDiskType, StoreError
 from cometmq.testing import ForgetfulDisk, Machine, Node, SimulatedNetwork, simulate
 from cometmq.testing.checkers import Broken, Deaths, Ledger, Place, QueueKey, Stored, stored_in
-from cometmq.testing.disk import Call
+from cometmq.testing.disk import RENAME_AND_SYNC, ROLL_OVER, WRITE_AND_SYNC, Call
 from cometmq.testing.simulation import Trace
 from tests.simulation.actors import Buyer, Seller
 
@@ -24,6 +24,10 @@ TOPICS = ("orders", "made-by-sending")
 LONGEST_LIFE_S = 14.0
 SETTLING_S = 5.0
 """What was sent last may still be on its way when its sender has gone."""
+
+RECOVERY = "in recovery"
+POINTS = (WRITE_AND_SYNC, RENAME_AND_SYNC, RECOVERY, ROLL_OVER)
+"""Where a death can hurt; one death may lie in several of them."""
 
 PATIENCE_S = 120.0
 """A run in which nothing goes on for so long is stuck."""
@@ -162,6 +166,8 @@ class World:
                     await self._node.death()
             except TimeoutError:
                 self._disk.die()
+        elif self.result.counts["deaths"]:
+            self.result.points[RECOVERY] += 1
         await self._die(kills=kills)
 
     async def _die(self, *, kills: bool) -> None:
@@ -170,11 +176,10 @@ class World:
             self._died_at = min(now, self._broke_at or now)
         self._broke_at = None
         self._lost_cache |= not kills
-        disk = self._disk
+        self.result.points.update(self._disk.points())
         await (self._node.kill() if kills else self._node.power_cut())
         self.result.counts["deaths"] += 1
         self.result.counts["kills" if kills else "power cuts"] += 1
-        self.result.points.update(disk.points)
         await asyncio.sleep(self.random.uniform(0, 1))
 
     async def _start(self) -> bool:

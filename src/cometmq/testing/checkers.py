@@ -31,7 +31,6 @@ class Broken(AssertionError):
 class Attempt:
     """One try of a send, which may have come anywhere."""
 
-    number: int
     topic: str
     queue_id: int
     ids: tuple[str, ...]
@@ -100,7 +99,7 @@ class Ledger:
     def tried(self, topic: str, queue_id: int, ids: str, at: float) -> int:
         """Another try leaves; the number it has to carry."""
         number = len(self.attempts) + 1
-        self.attempts[number] = Attempt(number, topic, queue_id, tuple(ids.split(",")), at)
+        self.attempts[number] = Attempt(topic, queue_id, tuple(ids.split(",")), at)
         self._last[ids] = number
         return number
 

@@ -26,13 +26,8 @@ NAMES = ("create", "make_folder", "rename", "remove", "lock")
 
 WRITE_AND_SYNC = "between write and sync"
 RENAME_AND_SYNC = "between rename and folder sync"
-RECOVERY = "in recovery"
 ROLL_OVER = "in roll-over"
-POINTS = (WRITE_AND_SYNC, RENAME_AND_SYNC, RECOVERY, ROLL_OVER)
 """Where a death can hurt; one death may lie in several of them."""
-
-POSITION = "comet/position"
-"""A store that has this file was opened before."""
 
 
 class Call(NamedTuple):
@@ -84,12 +79,10 @@ class ForgetfulInode(Inode):
         pages = {number: bytes(self.pages.get(number, bytes(PAGE))) for number in numbers}
         self.unsynced.append(_Write(self._writes, pages, self.size))
 
-    def begin_sync(self) -> int:
-        """What a sync covers that begins now."""
-        return self._writes
-
-    def end_sync(self, covered: int) -> None:
-        """That sync is over: what it covers is on the disk."""
+    def sync(self, wait: Callable[[], None]) -> None:
+        """What was written when it began is on the disk when it ends."""
+        covered = self._writes
+        wait()
         while self.unsynced and self.unsynced[0].number <= covered:
             _, pages, self._durable_size = self.unsynced.pop(0)
             self._durable.update(pages)
@@ -158,14 +151,6 @@ def _choose(chance: random.Random) -> float:
     return chance.choice((0, 1, 0.2, 0.5, 0.8))
 
 
-class _Naming(NamedTuple):
-    """A change of names that may be lost as a whole; a rename changes two."""
-
-    folders: set[str]
-    changes: dict[str, Inode | None]
-    is_rename: bool
-
-
 class ForgetfulDisk(MemoryDisk):
     """A disk in memory that keeps no more than was synced, and fails when it is told to."""
 
@@ -176,8 +161,6 @@ class ForgetfulDisk(MemoryDisk):
         self.counts: Counter[tuple[str, str]] = Counter()
         """How often each call was made, by folder: `counts["sync", "commitlog"]`."""
         self.dead = False
-        self.points: list[str] = []
-        """In which of POINTS it was when it died."""
         self.full = False
         self.sync_s = 0.0
         """How long a sync takes, beyond what the seed wants."""
@@ -185,11 +168,11 @@ class ForgetfulDisk(MemoryDisk):
         """Lets others go on in the middle of a thread's work (`SimulatedThreads.pause`)."""
         self.died: Callable[[], None] = lambda: None
         """Called at the moment of a death that was ordered."""
-        self._recovering = False
         self._dies: Callable[[Call], bool] = lambda call: False
         self._fails: list[tuple[str, str]] = []
         self._durable: dict[str, Inode | None] = {"": None}
-        self._unsynced: list[_Naming] = []
+        self._unsynced: list[dict[str, Inode | None]] = []
+        """Changes of names, each of which may be lost as a whole; a rename changes two."""
 
     # What can be ordered
 
@@ -201,7 +184,6 @@ class ForgetfulDisk(MemoryDisk):
         """From now on every call fails."""
         if not self.dead:
             self.dead = True
-            self.points = self._points()
             self.trace.add("dead")
             self.died()
 
@@ -233,7 +215,7 @@ class ForgetfulDisk(MemoryDisk):
         keeps = _choose(self.random)
         for change in self._unsynced:
             if self.random.random() < keeps:
-                names.update(change.changes)
+                names.update(change)
         left = self._next()
         copies: dict[int, ForgetfulInode] = {}
         for path, inode in sorted(names.items()):
@@ -270,10 +252,6 @@ class ForgetfulDisk(MemoryDisk):
             path = inode.path
         self._check(name, path)
         self.counts[name, path.partition("/")[0]] += 1
-        if name == "lock":
-            self._recovering = POSITION in self.names
-        elif path.startswith("config/"):  # a broker reads its tables once the store is open
-            self._recovering = False
         self.trace.add("disk", name, path)
         if self._dies(Call(name, path)):
             if name in WRITES and self.random.random() < 0.5:
@@ -287,7 +265,7 @@ class ForgetfulDisk(MemoryDisk):
         self._check(name, path)
         self._fail(name, path)
         if name in NAMES:
-            return self._rename(name, path, work)
+            return self._rename(path, work)
         result = work()
         if name == "sync_folder":
             self._sync_folder(path)
@@ -311,12 +289,14 @@ class ForgetfulDisk(MemoryDisk):
         except StoreError:
             inode.fail_sync()
             raise
-        covered = inode.begin_sync()
-        self.pause(self.sync_s)
-        self._check("sync", path)
-        inode.end_sync(covered)
 
-    def _rename(self, name: str, path: str, work: Callable[[], T]) -> T:
+        def wait() -> None:
+            self.pause(self.sync_s)
+            self._check("sync", path)
+
+        inode.sync(wait)
+
+    def _rename(self, path: str, work: Callable[[], T]) -> T:
         before = {one: self.names.get(one, GONE) for one in path.split(" -> ")}
         result = work()
         after = {one: self.names.get(one, GONE) for one in before}
@@ -325,38 +305,33 @@ class ForgetfulDisk(MemoryDisk):
             if isinstance(inode, ForgetfulInode):
                 inode.path = one
         if changes:
-            self._unsynced.append(_Naming(set(map(_folder, before)), changes, name == "rename"))
+            self._unsynced.append(changes)
         return result
 
     def _sync_folder(self, folder: str) -> None:
-        kept: list[_Naming] = []
-        for change in self._unsynced:
-            if folder not in change.folders:
-                kept.append(change)
+        kept: list[dict[str, Inode | None]] = []
+        for changes in self._unsynced:
+            if folder not in map(_folder, changes):
+                kept.append(changes)
                 continue
-            self._durable.update(change.changes)
+            self._durable.update(changes)
             # What was done to the same names before is history.
             for older in kept:
-                for path in change.changes:
-                    older.changes.pop(path, None)
-        self._unsynced = kept
+                for path in changes:
+                    older.pop(path, None)
+        self._unsynced = [changes for changes in kept if changes]
 
-    # Where it died
-
-    def _points(self) -> list[str]:
-        renamed = [one.changes for one in self._unsynced if one.is_rename and one.changes]
-        names = {**self.names, **{path: None for changes in renamed for path in changes}}
-        logs = [path for path in names if path.startswith("commitlog/")]
-        dirty = [path for path in logs if getattr(self.names.get(path), "unsynced", False)]
-        rolls = any(path.startswith("comet/new-commitlog") for path in names)
-        rolls |= any(path not in self._durable for path in logs)
+    def points(self) -> list[str]:
+        """Where it hurts if it dies at this moment, or has died."""
+        logs = [path for path in self.names if path.startswith("commitlog/")]
+        dirty = [path for path in logs if getattr(self.names[path], "unsynced", False)]
+        rolls = any(path.startswith("comet/new-commitlog") for path in self.names)
         found = {
-            WRITE_AND_SYNC: bool(dirty),
-            RENAME_AND_SYNC: bool(renamed),
-            RECOVERY: self._recovering,
-            ROLL_OVER: rolls or len(dirty) > 1,
+            WRITE_AND_SYNC: dirty,
+            RENAME_AND_SYNC: any(len(changes) > 1 for changes in self._unsynced),
+            ROLL_OVER: rolls or len(dirty) > 1 or any(path not in self._durable for path in logs),
         }
-        return [point for point in POINTS if found[point]]
+        return [point for point, holds in found.items() if holds]
 
 
 def _folder(path: str) -> str:

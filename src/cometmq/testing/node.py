@@ -3,7 +3,8 @@
 import asyncio
 import os
 import random
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, Self
@@ -13,7 +14,7 @@ from cometmq.broker import Broker, BrokerSettings
 from cometmq.client import Consumer, Producer
 from cometmq.message import Message
 from cometmq.nameserver import NameServerSettings
-from cometmq.net import Address, LocalNetwork, Network, Pool
+from cometmq.net import Address, Network, Pool
 from cometmq.protocol import (
     Command,
     RequestHeader,
@@ -21,7 +22,7 @@ from cometmq.protocol import (
     TopicFilterType,
     UpdateAndCreateTopic,
 )
-from cometmq.runtime import CometError, LocalThreads, Threads
+from cometmq.runtime import CometError, Threads
 from cometmq.store import Disk, LocalDisk, MemoryDisk, StoreSettings
 from cometmq.testing.disk import ForgetfulDisk
 from cometmq.testing.network import Machine
@@ -57,8 +58,11 @@ class Node:
         host = machine.host if machine is not None else "127.0.0.1"
         ports = machine.network.ports if machine is not None else repeat(0)
         at_host = {"listen_port": next(ports), "bind_address": host, "broker_ip1": host}
+        server = NameServerSettings(host, next(ports))
+        if server.listen_port:
+            at_host["namesrv_addr"] = str(Address(host, server.listen_port))
         self._settings = node.NodeSettings(
-            NameServerSettings(host, next(ports)),
+            server,
             replace(BrokerSettings(), **{**at_host, **(broker or {})}),
             replace(StoreSettings(mapped_file_size_commit_log=SMALL_LOG), **(store or {})),
         )
@@ -76,17 +80,11 @@ class Node:
     def _make(self) -> node.Node:
         machine, disk, threads = self._machine, self.disk, self._threads
         if threads is None and machine is not None:
-            trace = machine.network.trace
-            threads = simulated = SimulatedThreads(self._chance, trace=trace)
+            threads = simulated = SimulatedThreads(self._chance, trace=machine.network.trace)
             if isinstance(disk, ForgetfulDisk):
-                disk.pause = simulated.pause
-                disk.died = self._died
+                disk.pause, disk.died = simulated.pause, self._died
         return node.Node(
-            self._settings,
-            disk=disk,
-            network=machine or LocalNetwork(),
-            threads=threads or LocalThreads(),
-            chance=self._chance,
+            self._settings, disk=disk, network=machine, threads=threads, chance=self._chance
         )
 
     def _died(self) -> None:
@@ -97,19 +95,13 @@ class Node:
     @property
     def namesrv(self) -> str:
         """What clients are given as name server."""
-        settings = self._settings.name_server
-        assert settings is not None
-        if settings.listen_port:
-            return str(Address(settings.bind_address, settings.listen_port))
         return self._node.namesrv
 
     @property
     def address(self) -> Address:
         """Where the broker listens."""
         broker = self._settings.broker
-        if broker.listen_port:
-            return Address(broker.bound, broker.listen_port)
-        return self._node.broker.address
+        return Address(broker.bound, broker.listen_port or self.broker.address.port)
 
     @property
     def broker(self) -> Broker:
@@ -143,29 +135,26 @@ class Node:
 
     async def power_cut(self) -> None:
         """The power goes, now or at the call at which the disk died; `start` is next."""
-        self.disk = (await self._bury()).after_cut()
-        self._node = self._make()
+        await self._die(ForgetfulDisk.after_cut)
 
     async def kill(self) -> None:
         """The process dies, and what it has written stays; `start` is next."""
-        self.disk = (await self._bury()).after_kill()
-        self._node = self._make()
+        await self._die(ForgetfulDisk.after_kill)
 
-    async def _bury(self) -> ForgetfulDisk:
+    async def _die(self, left: Callable[[ForgetfulDisk], ForgetfulDisk]) -> None:
         disk, machine = self.disk, self._machine
         assert isinstance(disk, ForgetfulDisk), "only a disk that forgets survives its node's death"
         assert machine is not None, "only a node on a simulated network can die"
         disk.die()
         machine.power_off()
         # What a dead process leaves on the loop has to go; its disk and its network are gone.
-        try:
+        with suppress(CometError, TimeoutError):
             async with asyncio.timeout(BURY_S):
                 await self._node.close()
-        except (CometError, TimeoutError):
-            pass
         self._machine = machine.network.machine(machine.host)
         self._death.clear()
-        return disk
+        self.disk = left(disk)
+        self._node = self._make()
 
     async def __aenter__(self) -> Self:
         await self.start()
