@@ -58,11 +58,10 @@ class Node:
         host = machine.host if machine is not None else "127.0.0.1"
         ports = machine.network.ports if machine is not None else repeat(0)
         at_host = {"listen_port": next(ports), "bind_address": host, "broker_ip1": host}
-        server = NameServerSettings(host, next(ports))
-        if server.listen_port:
-            at_host["namesrv_addr"] = str(Address(host, server.listen_port))
+        if name_port := next(ports):
+            at_host["namesrv_addr"] = str(Address(host, name_port))
         self._settings = node.NodeSettings(
-            server,
+            NameServerSettings(host, name_port),
             replace(BrokerSettings(), **{**at_host, **(broker or {})}),
             replace(StoreSettings(mapped_file_size_commit_log=SMALL_LOG), **(store or {})),
         )
