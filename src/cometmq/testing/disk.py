@@ -8,7 +8,8 @@ began, and ends later. A process that dies loses nothing: the page cache stays.
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from math import inf
+from typing import Any, NamedTuple, TypeVar
 
 from cometmq.store import MemoryDisk, StoreError, Trouble
 from cometmq.store.disk import Data
@@ -37,30 +38,25 @@ class Call(NamedTuple):
     path: str
 
 
-class _Write(NamedTuple):
-    """What a write left in the page cache: its pages as they were then, and the file's length."""
-
-    number: int
-    pages: dict[int, bytes]
-    size: int
-
-
 class ForgetfulInode(Inode):
-    """A file in the page cache, and what of it is on the disk."""
+    """A file in the page cache, and what of it may be on the disk."""
 
     def __init__(self) -> None:
         super().__init__()
         self.path = ""
         """The name that it was given last."""
-        self.unsynced: list[_Write] = []
-        """What no sync has covered."""
-        self._durable: dict[int, bytes] = {}
-        self._durable_size = 0
-        self._doubtful: dict[int, list[bytes]] = {}
-        """Pages of a failed sync: the cache calls them clean, the disk may have any version."""
+        # What the length and each page may be after a cut, and by which write, oldest first: what
+        # the last sync has covered, and all that came after it.
+        self._sizes: list[tuple[float, int]] = [(0, 0)]
+        self._versions: dict[int, list[tuple[float, bytes]]] = {}
         self._writes = 0
         self._last = 0
         """Where the last write ended."""
+
+    @property
+    def dirty(self) -> bool:
+        """It was changed since its last sync."""
+        return len(self._sizes) > 1
 
     def write(self, data: Data, offset: int) -> int:
         done = super().write(data, offset)
@@ -76,55 +72,52 @@ class ForgetfulInode(Inode):
 
     def _changed(self, numbers: Iterable[int]) -> None:
         self._writes += 1
-        pages = {number: bytes(self.pages.get(number, bytes(PAGE))) for number in numbers}
-        self.unsynced.append(_Write(self._writes, pages, self.size))
+        self._sizes.append((self._writes, self.size))
+        for number in numbers:
+            page = bytes(self.pages.get(number, bytes(PAGE)))
+            self._versions.setdefault(number, [(0, bytes(PAGE))]).append((self._writes, page))
 
     def sync(self, wait: Callable[[], None]) -> None:
         """What was written when it began is on the disk when it ends."""
-        covered = self._writes
+        begun = self._writes
         wait()
-        while self.unsynced and self.unsynced[0].number <= covered:
-            _, pages, self._durable_size = self.unsynced.pop(0)
-            self._durable.update(pages)
-            for number in pages:
-                self._doubtful.pop(number, None)
+        known: list[list[tuple[float, Any]]] = [self._sizes, *self._versions.values()]
+        for versions in known:
+            covered = [at for at, (write, _) in enumerate(versions) if write <= begun]
+            del versions[: max(covered, default=0)]
 
     def fail_sync(self) -> None:
         """The pages are marked clean all the same, as Linux does: no later sync covers them."""
-        for write in self.unsynced:
-            for number, page in write.pages.items():
-                self._doubtful.setdefault(number, []).append(page)
-            write.pages.clear()
+        for versions in self._versions.values():
+            versions[1:] = [(inf, page) for _, page in versions[1:]]
 
     def flip(self, offset: int, bit: int) -> None:
         """A bit of the medium turns over."""
         number, inside = divmod(offset, PAGE)
         self.pages.setdefault(number, bytearray(PAGE))[inside] ^= 1 << bit
-        page = bytearray(self._durable.get(number, bytes(PAGE)))
+        versions = self._versions.setdefault(number, [(0, bytes(PAGE))])
+        page = bytearray(versions[0][1])
         page[inside] ^= 1 << bit
-        self._durable[number] = bytes(page)
+        versions[0] = (0, bytes(page))
 
     def after_cut(self, chance: random.Random) -> "ForgetfulInode":
         """What the disk has when the power is back."""
         left = ForgetfulInode()
         keeps = _choose(chance)
-        sizes = [self._durable_size, *(write.size for write in self.unsynced)]
-        size = sizes[-1 if keeps == 1 else 0 if keeps == 0 else chance.randrange(len(sizes))]
-        written = {number for write in self.unsynced for number in write.pages}
-        for number in sorted({*self._durable, *self._doubtful, *written}):
-            left.pages[number] = bytearray(self._survivor(number, keeps, chance))
+        at = -1 if keeps == 1 else 0 if keeps == 0 else chance.randrange(len(self._sizes))
+        _, size = self._sizes[at]
+        for number, versions in sorted(self._versions.items()):
+            pages = [page for _, page in versions]
+            left.pages[number] = bytearray(self._survivor(number, pages, keeps, chance))
         left.size = size + PAGE
         Inode.resize(left, size)
-        left._durable = {number: bytes(page) for number, page in left.pages.items()}
-        left._durable_size = size
+        left._versions = {number: [(0, bytes(page))] for number, page in left.pages.items()}
+        left._sizes = [(0, size)]
         return left
 
-    def _survivor(self, number: int, keeps: float, chance: random.Random) -> bytes:
-        versions: list[bytes] = [
-            self._durable.get(number, bytes(PAGE)),
-            *self._doubtful.get(number, ()),
-            *(write.pages[number] for write in self.unsynced if number in write.pages),
-        ]
+    def _survivor(
+        self, number: int, versions: list[bytes], keeps: float, chance: random.Random
+    ) -> bytes:
         if len(versions) == 1:
             return versions[0]
         page = versions[-1] if chance.random() < keeps else chance.choice(versions[:-1])
@@ -324,7 +317,7 @@ class ForgetfulDisk(MemoryDisk):
     def points(self) -> list[str]:
         """Where it hurts if it dies at this moment, or has died."""
         logs = [path for path in self.names if path.startswith("commitlog/")]
-        dirty = [path for path in logs if getattr(self.names[path], "unsynced", False)]
+        dirty = [path for path in logs if getattr(self.names[path], "dirty", False)]
         rolls = any(path.startswith("comet/new-commitlog") for path in self.names)
         found = {
             WRITE_AND_SYNC: dirty,
