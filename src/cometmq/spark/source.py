@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from cometmq.message import names
 from cometmq.runtime import BadSetting
 from cometmq.spark.columns import COLUMNS
-from cometmq.spark.reading import Range, Reading, pulled
+from cometmq.spark.reading import Range, chunks, ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,11 +104,8 @@ class Reader(DataSourceReader):
 
     def partitions(self) -> list[Task]:
         """One task a queue."""
-        return [Task(self._options, one) for one in asyncio.run(self._ranges())]
-
-    async def _ranges(self) -> list[Range]:
-        async with Reading(self._options.namesrv) as reading:
-            return await reading.ranges(self._options.topics)
+        found = asyncio.run(ranges(self._options.namesrv, self._options.topics))
+        return [Task(self._options, one) for one in found]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The messages of one task; for an empty plan Spark makes a task of nothing."""
@@ -120,12 +117,12 @@ class Reader(DataSourceReader):
         _freeze()
         options, wanted = partition.options, partition.range
         with asyncio.Runner() as runner:
-            chunks = pulled(options.namesrv, wanted)
+            coming = chunks(options.namesrv, wanted)
             try:
-                while data := runner.run(_next(chunks)):
+                while data := runner.run(_next(coming)):
                     yield from batches(data, wanted.queue.broker, options.columns)
             finally:
-                runner.run(chunks.aclose())
+                runner.run(coming.aclose())
 
 
 async def _next(chunks: AsyncIterator[bytes]) -> bytes:
