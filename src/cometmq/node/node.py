@@ -3,7 +3,7 @@
 import random
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Self
 
 from cometmq.broker import Broker, BrokerSettings
@@ -49,27 +49,20 @@ class NodeSettings:
     store: StoreSettings
 
 
+@dataclass(eq=False)
 class Node:
     """A name server and a broker that knows it, over one data directory."""
 
-    def __init__(
-        self,
-        settings: NodeSettings,
-        *,
-        disk: Disk,
-        network: Network | None = None,
-        threads: Threads | None = None,
-        chance: random.Random | None = None,
-    ) -> None:
-        self.settings = settings
-        self._disk = disk
-        self._network = network or LocalNetwork()
-        self._threads = threads or LocalThreads()
-        self._random = chance or fresh()
-        self._name_server: NameServer | None = None
-        self.broker: Broker
-        """The broker, once the node has started."""
-        self._ends = AsyncExitStack()
+    settings: NodeSettings
+    _: KW_ONLY
+    disk: Disk
+    network: Network = field(default_factory=LocalNetwork)
+    threads: Threads = field(default_factory=LocalThreads)
+    chance: random.Random = field(default_factory=fresh)
+    broker: Broker = field(init=False)
+    """The broker, once the node has started."""
+    _name_server: NameServer | None = field(default=None, init=False)
+    _ends: AsyncExitStack = field(default_factory=AsyncExitStack, init=False)
 
     @property
     def name_server(self) -> Address | None:
@@ -90,10 +83,10 @@ class Node:
         that the broker can leave the routes."""
         settings, broker = self.settings, self.settings.broker
         async with AsyncExitStack() as ends:
-            ends.callback(self._threads.close)
+            ends.callback(self.threads.close)
             if settings.name_server is not None:
                 limits = Limits(broker.frame_max_length, broker.max_connections)
-                server = NameServer(settings.name_server, self._network, limits)
+                server = NameServer(settings.name_server, self.network, limits)
                 ends.callback(server.close)
                 asked = Address(settings.name_server.bind_address, settings.name_server.listen_port)
                 await _taking(server.start(), asked, "name server", "--namesrv")
@@ -102,12 +95,7 @@ class Node:
                 names = ";".join(dict.fromkeys([*told, self.namesrv]))
                 broker = replace(broker, namesrv_addr=names)
             self.broker = Broker(
-                broker,
-                settings.store,
-                network=self._network,
-                disk=self._disk,
-                threads=self._threads,
-                chance=self._random,
+                broker, settings.store, self.network, self.disk, self.threads, self.chance
             )
             ends.push_async_callback(self.broker.close)
             asked = Address(broker.bound, broker.listen_port)
@@ -123,7 +111,7 @@ class Node:
         broker, name_server = self.broker.address, self.name_server
         born_ms = Clock().now_ms()
         body = f"cometmq proved itself at {born_ms}".encode()
-        with closing(Pool(self._network)) as pool:
+        with closing(Pool(self.network)) as pool:
             made = UpdateAndCreateTopic(
                 PROOF_TOPIC, TEMPLATE_TOPIC, 1, 1, 6, TopicFilterType.SINGLE_TAG
             )

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import repeat
-from typing import Any, Self
+from typing import Any
 
 from cometmq import node
-from cometmq.broker import Broker, BrokerSettings
+from cometmq.broker import BrokerSettings
 from cometmq.client import Consumer, Producer
 from cometmq.message import Message
 from cometmq.nameserver import NameServerSettings
-from cometmq.net import Address, Network, Pool
+from cometmq.net import Address, LocalNetwork, Network, Pool
 from cometmq.protocol import (
     Command,
     RequestHeader,
@@ -22,7 +22,7 @@ from cometmq.protocol import (
     TopicFilterType,
     UpdateAndCreateTopic,
 )
-from cometmq.runtime import CometError, Threads
+from cometmq.runtime import CometError, LocalThreads, Threads
 from cometmq.store import Disk, LocalDisk, MemoryDisk, StoreSettings
 from cometmq.testing.disk import ForgetfulDisk
 from cometmq.testing.network import Machine
@@ -33,12 +33,13 @@ ASK_S = 5.0
 BURY_S = 60.0
 
 
-class Node:
+class Node(node.Node):
     """`async with Node() as node:` and `Producer(node.namesrv, group="g")` has a broker.
 
     Without a directory everything is in memory and gone afterwards. A machine of a simulated
     network puts the node there, on a disk that forgets; the loop then has to be the virtual one.
-    Such a node can die (`power_cut`, `kill`) and start again where it was.
+    Such a node can die (`power_cut`, `kill`) and start again where it was; faults of its `disk`
+    are ordered there.
     """
 
     def __init__(
@@ -52,15 +53,13 @@ class Node:
         broker: dict[str, Any] | None = None,
         store: dict[str, Any] | None = None,
     ) -> None:
-        self._chance = chance or random.Random()
-        self._machine = machine
-        self._threads = threads
+        chance = chance or random.Random()
         host = machine.host if machine is not None else "127.0.0.1"
         ports = machine.network.ports if machine is not None else repeat(0)
         at_host = {"listen_port": next(ports), "bind_address": host, "broker_ip1": host}
         if name_port := next(ports):
             at_host["namesrv_addr"] = str(Address(host, name_port))
-        self._settings = node.NodeSettings(
+        settings = node.NodeSettings(
             NameServerSettings(host, name_port),
             replace(BrokerSettings(), **{**at_host, **(broker or {})}),
             replace(StoreSettings(mapped_file_size_commit_log=SMALL_LOG), **(store or {})),
@@ -68,44 +67,37 @@ class Node:
         if disk is None and directory is not None:
             disk = LocalDisk(directory)
         elif disk is None:
-            disk = MemoryDisk() if machine is None else ForgetfulDisk(self._chance)
-        self.disk: Disk = disk
-        """What it stores on; faults of a ForgetfulDisk are ordered there."""
+            disk = MemoryDisk() if machine is None else ForgetfulDisk(chance)
+        super().__init__(
+            settings,
+            disk=disk,
+            network=machine or LocalNetwork(),
+            threads=threads or LocalThreads(),
+            chance=chance,
+        )
         self.client_network: Network | None = machine and machine.network.machine(host)
         """What clients of this node are given as `network=`; None stands for the real one."""
         self._death = asyncio.Event()
-        self._node = self._make()
+        self._simulated = machine is not None and threads is None
+        self._begin_life()
 
-    def _make(self) -> node.Node:
-        machine, disk, threads = self._machine, self.disk, self._threads
-        if threads is None and machine is not None:
-            threads = simulated = SimulatedThreads(self._chance, trace=machine.network.trace)
-            if isinstance(disk, ForgetfulDisk):
-                disk.pause, disk.died = simulated.pause, self._died
-        return node.Node(
-            self._settings, disk=disk, network=machine, threads=threads, chance=self._chance
-        )
+    def _begin_life(self) -> None:
+        if self._simulated and isinstance(self.network, Machine):
+            trace = self.network.network.trace
+            self.threads = threads = SimulatedThreads(self.chance, trace=trace)
+            if isinstance(self.disk, ForgetfulDisk):
+                self.disk.pause, self.disk.died = threads.pause, self._died
 
     def _died(self) -> None:
-        assert self._machine is not None
-        self._machine.stop()
+        assert isinstance(self.network, Machine)
+        self.network.stop()
         self._death.set()
-
-    @property
-    def namesrv(self) -> str:
-        """What clients are given as name server."""
-        return self._node.namesrv
 
     @property
     def address(self) -> Address:
         """Where the broker listens."""
-        broker = self._settings.broker
+        broker = self.settings.broker
         return Address(broker.bound, broker.listen_port or self.broker.address.port)
-
-    @property
-    def broker(self) -> Broker:
-        """The broker inside."""
-        return self._node.broker
 
     def has_topic(self, topic: str) -> bool:
         """The broker has this topic, read without asking it."""
@@ -122,11 +114,7 @@ class Node:
 
     async def boot(self) -> None:
         """Starts it; it may take a moment until clients find it."""
-        await self._node.start()
-
-    async def close(self) -> None:
-        """Stops it cleanly."""
-        await self._node.close()
+        await super().start()
 
     async def death(self) -> None:
         """Waits for a death that was ordered of the disk."""
@@ -141,26 +129,18 @@ class Node:
         await self._die(ForgetfulDisk.after_kill)
 
     async def _die(self, left: Callable[[ForgetfulDisk], ForgetfulDisk]) -> None:
-        disk, machine = self.disk, self._machine
+        disk, machine = self.disk, self.network
         assert isinstance(disk, ForgetfulDisk), "only a disk that forgets survives its node's death"
-        assert machine is not None, "only a node on a simulated network can die"
+        assert isinstance(machine, Machine), "only a node on a simulated network can die"
         disk.die()
         machine.power_off()
         # What a dead process leaves on the loop has to go; its disk and its network are gone.
         with suppress(CometError, TimeoutError):
             async with asyncio.timeout(BURY_S):
-                await self._node.close()
-        self._machine = machine.network.machine(machine.host)
+                await self.close()
+        self.disk, self.network = left(disk), machine.network.machine(machine.host)
         self._death.clear()
-        self.disk = left(disk)
-        self._node = self._make()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self.close()
+        self._begin_life()
 
     def producer(self, group: str = "test-producer", **more: Any) -> Producer:
         """A producer for this node."""
