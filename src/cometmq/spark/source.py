@@ -82,30 +82,27 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What users write into `format`."""
         return "rocketmq"
 
     def schema(self) -> str:
-        """The columns that were asked for."""
         # A StructType would need a context, a text needs none.
         columns = Options.read(self.options).columns
         return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
 
     def reader(self, schema: object) -> "Reader":
-        """What plans and reads."""
         return Reader(Options.read(self.options))
 
 
+@dataclass(frozen=True)
 class Reader(DataSourceReader):
     """A batch: from the earliest message to what is the latest when it is planned."""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def partitions(self) -> list[Task]:
         """One task a queue."""
-        found = asyncio.run(ranges(self._options.namesrv, self._options.topics))
-        return [Task(self._options, one) for one in found]
+        found = asyncio.run(ranges(self.options.namesrv, self.options.topics))
+        return [Task(self.options, one) for one in found]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The messages of one task; for an empty plan Spark makes a task of nothing."""
