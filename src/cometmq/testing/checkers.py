@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
+from cometmq.client import Receipt
 from cometmq.kernel import Malformed, records
 from cometmq.message import decompress, properties
 from cometmq.testing.disk import ForgetfulDisk
@@ -92,15 +93,12 @@ class Ledger:
         self._last[ids] = number
         return number
 
-    def promised(
-        self, ids: str, offset_ids: str, first: Place, at: float, *, is_synced: bool
-    ) -> None:
+    def promised(self, receipt: Receipt, at: float, *, is_synced: bool) -> None:
         """The last try of these messages was answered."""
-        number = self._last[ids]
-        topic, queue_id, offset = first
-        pairs = zip(ids.split(","), offset_ids.split(","), strict=True)
-        for at_member, (message_id, offset_id) in enumerate(pairs):
-            place = (topic, queue_id, offset + at_member)
+        number = self._last[receipt.message_id]
+        ids, offset_ids = receipt.message_id.split(","), receipt.offset_message_id.split(",")
+        for member, (message_id, offset_id) in enumerate(zip(ids, offset_ids, strict=True)):
+            place = (receipt.topic, receipt.queue_id, receipt.queue_offset + member)
             position = int(offset_id[-16:], 16)
             promise = Stored(number, message_id, place, position, at, is_synced)
             self.promises[number, message_id] = promise
@@ -124,7 +122,7 @@ class Ledger:
                 raise Broken(f"an attempt lies twice: {there[key]} and {one}")
             there[key] = one
         self._check_promises(there, risky)
-        self._check_order(stored, there)
+        self._check_order(stored)
 
     def _check_promises(self, there: dict[tuple[int, str], Stored], risky: float) -> None:
         for key, promise in list(self.promises.items()):
@@ -136,7 +134,7 @@ class Ledger:
             elif found != promise:
                 raise Broken(f"{promise} lies somewhere else: {found}")
 
-    def _check_order(self, stored: list[Stored], there: dict[tuple[int, str], Stored]) -> None:
+    def _check_order(self, stored: list[Stored]) -> None:
         ends: dict[tuple[str, int], int] = defaultdict(int)
         stored_at = 0.0
         for one in stored:
