@@ -108,11 +108,9 @@ class ForgetfulInode(Inode):
         _, size = self._sizes[at]
         for number, versions in sorted(self._versions.items()):
             pages = [page for _, page in versions]
-            left.pages[number] = bytearray(self._survivor(number, pages, keeps, chance))
-        left.size = size + PAGE
-        Inode.resize(left, size)
-        left._versions = {number: [(0, bytes(page))] for number, page in left.pages.items()}
-        left._sizes = [(0, size)]
+            left.write(self._survivor(number, pages, keeps, chance), number * PAGE)
+        left.resize(size)
+        left.sync(lambda: None)
         return left
 
     def _survivor(
