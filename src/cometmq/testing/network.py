@@ -14,6 +14,8 @@ from cometmq.testing.simulation import TICK_S, Trace
 
 HIGH_WATER = 1 << 20
 LEAST_S, MOST_S = 0.00005, 0.002
+"""How long anything is on its way, if no machine is slow."""
+
 PIECE = 16 << 10
 """The largest piece that arrives at once; a real socket reads no more than 256 KiB."""
 
