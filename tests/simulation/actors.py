@@ -107,13 +107,8 @@ class Seller:
     def _promised(self, receipt: Receipt, messages: list[Message], *, is_synced: bool) -> None:
         for one, message_id in zip(messages, receipt.message_id.split(","), strict=True):
             self._ledger.body_of(message_id, one.body)
-        self._ledger.promised(
-            receipt.message_id,
-            receipt.offset_message_id,
-            (receipt.topic, receipt.queue_id, receipt.queue_offset),
-            asyncio.get_running_loop().time(),
-            is_synced=is_synced,
-        )
+        now = asyncio.get_running_loop().time()
+        self._ledger.promised(receipt, now, is_synced=is_synced)
 
 
 def watched(consumer: Consumer, ledger: Ledger) -> Consumer:

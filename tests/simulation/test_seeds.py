@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from cometmq import kernel
-from cometmq.testing.disk import POINTS
 from tests.simulation.runs import in_processes, many, other_kernel
-from tests.simulation.world import DEATHS, LEAST_SENDS, ROLL_OVERS, Result
+from tests.simulation.world import DEATHS, LEAST_SENDS, POINTS, ROLL_OVERS, Result
 
 Say = Callable[[str], None]
 

@@ -83,7 +83,8 @@ class _Sender:
         """The row of one stored message."""
         pairs: dict[str, str] = known["properties"]
         stored: bytes = known.pop("stored")
-        hosts = [self.channel.local.packed(), self.address.packed()]
+        born = self.channel._connection.local
+        hosts = [born.packed(), self.address.packed()]
         wide = (len(hosts[0]) == 20) << 4 | (len(hosts[1]) == 20) << 5
         length = len(properties.encode(pairs))
         assert (queue, offset) not in self.sent.rows
@@ -101,7 +102,7 @@ class _Sender:
             "reconsumeTimes": 0,
             "bornTimestamp": born_ms,
             "deliverTimestamp": None,
-            "bornHost": str(self.channel.local),
+            "bornHost": str(born),
             "storeHost": str(self.address),
             "bodyCrc": zlib.crc32(stored) & 0x7FFFFFFF,
             "preparedTransactionOffset": 0,

@@ -115,7 +115,6 @@ class Membership:
         self.owned: dict[MessageQueue, Reader] = {}
         """The queues that are ours now."""
         self._wake = asyncio.Event()
-        self._passing = asyncio.Lock()
         self._leaving = False
         self._refresh = False
         self.session.changed.watch(self._look_again)
@@ -146,14 +145,13 @@ class Membership:
             subscription_data_set=wanted,
         )
         session.heartbeat = session.heartbeat.but(consumer_data_set=(consumer,))
-        session.scope.start(self._keep_balanced(), "membership")
+        self._balancing = session.scope.start(self._keep_balanced(), "membership")
         session.scope.start(self._keep_committing(), "commits")
 
     async def _keep_balanced(self) -> None:
-        while True:
+        while not self._leaving:
             self._wake.clear()
-            async with self._passing:
-                balanced = await self._pass()
+            balanced = await self._pass()
             try:
                 async with asyncio.timeout(PERIOD_S if balanced else SOON_S):
                     await self._wake.wait()
@@ -164,9 +162,10 @@ class Membership:
     async def close(self) -> None:
         """Gives every queue up, so that others go on where we were."""
         self._leaving = True
-        async with self._passing:  # a pass that is under way takes nothing more
-            owned, self.owned = self.owned, {}
-            await asyncio.gather(*(reader.drop() for reader in owned.values()))
+        self._wake.set()
+        await self._balancing  # a pass that is under way takes nothing more
+        owned, self.owned = self.owned, {}
+        await asyncio.gather(*(reader.drop() for reader in owned.values()))
 
     async def _keep_committing(self) -> None:
         while True:
@@ -218,18 +217,17 @@ class Membership:
             await self.owned.pop(queue).drop()
         complete = True
         for queue in [one for one in wanted if one not in self.owned]:
-            offset: int | None = None
             try:
                 offset = await self._start(queue)
+                if not self._leaving:
+                    tags = self.wanted[topic]
+                    self.owned[queue] = Reader(self.session, self.buffer, queue, tags, offset)
             except CometError as error:
                 # Never a guess: a queue that started at one would skip or repeat messages.
                 log.info("%s is not read yet: %s", queue, error)
                 complete = False
             if self._leaving:
-                return False
-            if offset is not None:
-                tags = self.wanted[topic]
-                self.owned[queue] = Reader(self.session, self.buffer, queue, tags, offset)
+                break
         return complete
 
     async def _members(self, topic: str, route: Route) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from cometmq.client.errors import BrokerRefused, NoRoute, NotConfirmed, Receipt, SendFailed
-from cometmq.client.routes import MessageQueue, Route
+from cometmq.client.routes import MOST_BORROWED, MessageQueue, Route
 from cometmq.client.session import Session
 from cometmq.message import (
     LARGEST_BODY,
@@ -32,7 +32,6 @@ NOT_CONFIRMED: dict[int, str] = {
     ResponseCode.FLUSH_SLAVE_TIMEOUT: "no slave has taken it in time",
 }
 LATE = "the broker did not answer in time: give more with timeout_ms, or look at its load"
-BORROWED_QUEUES = 4
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class Producer:
             group=self._session.group,
             topic=topic,
             default_topic=TEMPLATE_TOPIC,
-            default_topic_queues=BORROWED_QUEUES,
+            default_topic_queues=MOST_BORROWED,
             queue_id=0,
             sys_flag=sys_flag,
             born_ms=now_ms,

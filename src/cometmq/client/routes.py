@@ -128,11 +128,9 @@ class Routes:
                 template = await self._ask(TEMPLATE_TOPIC)
             except NoRoute:
                 raise missing from None
-            few = [
-                one.but(write_queue_nums=min(MOST_BORROWED, one.write_queue_nums))
-                for one in template.queue_datas
-            ]
-            return Route.of(topic, template.but(queue_datas=few))
+            few = [one for one in template.to_write if one.queue_id < MOST_BORROWED]
+            queues = tuple(one._replace(topic=topic) for one in few)
+            return Route(queues, (), template.addresses)
 
     async def address(self, topic: str, broker: str, wanted: int = MASTER) -> Address:
         """Where a broker is read from: the one that is wanted, else the first that is there."""
@@ -144,7 +142,7 @@ class Routes:
     async def refresh(self, topic: str) -> Route:
         """Asks again; a known topic that the server has forgotten keeps its route (spec 01 21)."""
         try:
-            self._known[topic] = Route.of(topic, await self._ask(topic))
+            self._known[topic] = await self._ask(topic)
         except NoRoute:
             if topic not in self._known:
                 raise
@@ -158,7 +156,7 @@ class Routes:
         except CometError:
             pass
 
-    async def _ask(self, topic: str) -> TopicRouteData:
+    async def _ask(self, topic: str) -> Route:
         """Asks the server that answered last; the others in turn while it does not."""
         tried: list[str] = []
         for _ in range(len(self.servers)):
@@ -177,5 +175,11 @@ class Routes:
                 )
             if answer.code != ResponseCode.SUCCESS:
                 raise BrokerRefused(f"route of {topic!r}", str(server), answer.code, answer.remark)
-            return TopicRouteData.read(answer.body)
+            data = TopicRouteData.read(answer.body)
+            try:
+                return Route.of(topic, data)
+            except ValueError as error:
+                raise ClientError(
+                    f"name server {server} sent an address of topic {topic!r} that is none: {error}"
+                ) from None
         raise ClientError(f"no name server answers for topic {topic!r}: {'; '.join(tried)}")

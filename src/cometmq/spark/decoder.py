@@ -146,11 +146,8 @@ class Records:
         """These columns; fewer rows where bodies grow beyond measure as they are decompressed."""
         made = [self._column(name, broker) for name in columns]
         rows = min(map(len, made), default=0)
-        wanted = schema(columns)
-        arrays = [
-            one.slice(0, rows).cast(field.type) for one, field in zip(made, wanted, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+        arrays = [one.slice(0, rows) for one in made]
+        return pa.RecordBatch.from_arrays(arrays, list(columns)).cast(schema(columns))
 
     def _column(self, name: str, broker: str) -> pa.Array:
         if name in _PROPERTY:

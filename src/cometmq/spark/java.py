@@ -34,17 +34,15 @@ class NoJava(CometError):
 
 def java_home(environment: Mapping[str, str]) -> Path:
     """What JAVA_HOME has to be; NoJava where there is none that is new enough."""
-    given = [
-        (name, Path(environment[name]))
-        for name in ("COMETMQ_JAVA_HOME", "JAVA_HOME")
-        if environment.get(name)
-    ]
+    given = {name: environment.get(name) for name in ("COMETMQ_JAVA_HOME", "JAVA_HOME")}
     if found := shutil.which("java", path=environment.get("PATH", "")):
-        given.append(("PATH", Path(found).resolve().parent.parent))
-    for name, home in given:
-        version = _version(home / "bin" / "java")
+        given["PATH"] = str(Path(found).resolve().parent.parent)
+    for name, home in given.items():
+        if not home:
+            continue
+        version = _version(Path(home, "bin", "java"))
         if version >= OLDEST:
-            return home
+            return Path(home)
         what = f"Java {version}" if version else "no Java that runs"
         log.warning("%s: %s is %s; Spark needs %d, so it is passed over", name, home, what, OLDEST)
     return shim(environment)

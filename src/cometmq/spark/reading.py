@@ -61,44 +61,47 @@ class Range:
         return f"{'/'.join(map(str, self.queue))}: messages {self.begin}..{self.end - 1}"
 
 
-class Reading(Session):
-    """The connections of one driver or task; lives as long as its `async with` block."""
+def connected(namesrv: str) -> Session:
+    """The connections of one driver or task; they live as long as its `async with` block."""
+    # Brokers know it by no heartbeat: it needs no address by which it could be told apart.
+    return Session(namesrv, GROUP, LocalNetwork(), None)
 
-    def __init__(self, namesrv: str) -> None:
-        # Brokers know it by no heartbeat: it needs no address by which it could be told apart.
-        super().__init__(namesrv, GROUP, LocalNetwork(), None)
 
-    async def ranges(self, topics: Iterable[str]) -> list[Range]:
-        """Every queue of these topics that may be read and is not empty, as it is now."""
+async def ranges(namesrv: str, topics: Iterable[str]) -> list[Range]:
+    """Every queue of these topics that may be read and is not empty, as it is now."""
+    async with connected(namesrv) as session:
         queues: list[MessageQueue] = []
         for topic in topics:
-            route = await self.routes.find(topic)
+            route = await session.routes.find(topic)
             if not route.to_read:
                 raise NoRoute(
                     f"topic {topic!r} has no queue that may be read: give it the permission with "
                     f"`mqadmin updateTopicPerm -t {topic} -p 6`"
                 )
             queues += route.to_read
-        found = await asyncio.gather(*(self._range(queue) for queue in queues))
+        found = await asyncio.gather(*(_range(session, queue) for queue in queues))
         return [one for one in found if one.begin < one.end]
 
-    async def _range(self, queue: MessageQueue) -> Range:
-        where = (queue.topic, queue.queue_id)
-        begin, end = [
-            OffsetAnswer.read((await self.ask(queue, header, ASK_S)).fields).offset
-            for header in (GetMinOffset(*where), GetMaxOffset(*where))
-        ]
-        return Range(queue, begin, end)
 
-    async def chunks(self, wanted: Range) -> AsyncGenerator[bytes, None]:
-        """The records of a range in order, whole ones, some megabytes at a time."""
-        asked, size = wanted.begin, 0
-        bodies: list[bytes] = []
-        ahead: deque[tuple[Range, asyncio.Task[tuple[int, bytes]]]] = deque()
+async def _range(session: Session, queue: MessageQueue) -> Range:
+    where = (queue.topic, queue.queue_id)
+    begin, end = [
+        OffsetAnswer.read((await session.ask(queue, header, ASK_S)).fields).offset
+        for header in (GetMinOffset(*where), GetMaxOffset(*where))
+    ]
+    return Range(queue, begin, end)
+
+
+async def chunks(namesrv: str, wanted: Range) -> AsyncGenerator[bytes, None]:
+    """The records of a range in order, whole ones, some megabytes at a time."""
+    asked, size = wanted.begin, 0
+    bodies: list[bytes] = []
+    ahead: deque[tuple[Range, asyncio.Task[tuple[int, bytes]]]] = deque()
+    async with connected(namesrv) as session:
 
         def ask(begin: int, end: int) -> tuple[Range, asyncio.Task[tuple[int, bytes]]]:
             part = Range(wanted.queue, begin, end)
-            return part, self.scope.start(self._pull(part), f"pull {part}")
+            return part, session.scope.start(_pull(session, part), f"pull {part}")
 
         while asked < wanted.end or ahead:
             while asked < wanted.end and len(ahead) < PIPELINE:
@@ -114,41 +117,42 @@ class Reading(Session):
                 yield b"".join(bodies)
                 bodies, size = [], 0
 
-    async def _pull(self, part: Range) -> tuple[int, bytes]:
-        """The first messages of a range, and the offset behind them."""
-        header = PullMessage(
-            consumer_group=GROUP,
-            topic=part.queue.topic,
-            queue_id=part.queue.queue_id,
-            queue_offset=part.begin,
-            max_msg_nums=part.end - part.begin,
-            sys_flag=SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription="*",
-            sub_version=0,
-            expression_type="TAG",
-        )
-        why: object = None
-        for pause_s in PAUSES_S:
-            try:
-                answer = await self.ask(part.queue, header, PULL_S, expected=EXPECTED)
-            except BrokerRefused:
-                raise
-            except CometError as error:
-                why = error
-                await self.routes.renew(part.queue.topic)
-            else:
-                if answer.code == ResponseCode.SUCCESS:
-                    return _following(part, PullAnswer.read(answer.fields)), answer.body
-                why = f"code {answer.code}, {answer.remark}"
-                if "minOffset" in answer.fields:
-                    _check_kept(part, PullAnswer.read(answer.fields))
-            await asyncio.sleep(pause_s)
-        raise ClientError(
-            f"{part} could not be read, {len(PAUSES_S)} tries in {sum(PAUSES_S):.0f} s, the last: "
-            f"{why}; look at the broker, then run it again"
-        )
+
+async def _pull(session: Session, part: Range) -> tuple[int, bytes]:
+    """The first messages of a range, and the offset behind them."""
+    header = PullMessage(
+        consumer_group=GROUP,
+        topic=part.queue.topic,
+        queue_id=part.queue.queue_id,
+        queue_offset=part.begin,
+        max_msg_nums=part.end - part.begin,
+        sys_flag=SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        expression_type="TAG",
+    )
+    why: object = None
+    for pause_s in PAUSES_S:
+        try:
+            answer = await session.ask(part.queue, header, PULL_S, expected=EXPECTED)
+        except BrokerRefused:
+            raise
+        except CometError as error:
+            why = error
+            await session.routes.renew(part.queue.topic)
+        else:
+            if answer.code == ResponseCode.SUCCESS:
+                return _following(part, PullAnswer.read(answer.fields)), answer.body
+            why = f"code {answer.code}, {answer.remark}"
+            if "minOffset" in answer.fields:
+                _check_kept(part, PullAnswer.read(answer.fields))
+        await asyncio.sleep(pause_s)
+    raise ClientError(
+        f"{part} could not be read, {len(PAUSES_S)} tries in {sum(PAUSES_S):.0f} s, the last: "
+        f"{why}; look at the broker, then run it again"
+    )
 
 
 def _following(part: Range, told: PullAnswer) -> int:
@@ -166,10 +170,3 @@ def _check_kept(part: Range, told: PullAnswer) -> None:
             f"[PIPE_DATA_LOSS] {part} are not all there: those before {told.min_offset} were "
             "deleted by retention before they were read; run it again to read what is left"
         )
-
-
-async def pulled(namesrv: str, wanted: Range) -> AsyncGenerator[bytes, None]:
-    """The records of a range, by connections that end with it."""
-    async with Reading(namesrv) as reading:
-        async for chunk in reading.chunks(wanted):
-            yield chunk

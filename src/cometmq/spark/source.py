@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from cometmq.message import names
 from cometmq.runtime import BadSetting
 from cometmq.spark.columns import COLUMNS
-from cometmq.spark.reading import Range, Reading, pulled
+from cometmq.spark.reading import Range, chunks, ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,33 +82,27 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What users write into `format`."""
         return "rocketmq"
 
     def schema(self) -> str:
-        """The columns that were asked for."""
         # A StructType would need a context, a text needs none.
         columns = Options.read(self.options).columns
         return ", ".join(f"{name} {COLUMNS[name]}" for name in columns)
 
     def reader(self, schema: object) -> "Reader":
-        """What plans and reads."""
         return Reader(Options.read(self.options))
 
 
+@dataclass(frozen=True)
 class Reader(DataSourceReader):
     """A batch: from the earliest message to what is the latest when it is planned."""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def partitions(self) -> list[Task]:
         """One task a queue."""
-        return [Task(self._options, one) for one in asyncio.run(self._ranges())]
-
-    async def _ranges(self) -> list[Range]:
-        async with Reading(self._options.namesrv) as reading:
-            return await reading.ranges(self._options.topics)
+        found = asyncio.run(ranges(self.options.namesrv, self.options.topics))
+        return [Task(self.options, one) for one in found]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The messages of one task; for an empty plan Spark makes a task of nothing."""
@@ -120,12 +114,12 @@ class Reader(DataSourceReader):
         _freeze()
         options, wanted = partition.options, partition.range
         with asyncio.Runner() as runner:
-            chunks = pulled(options.namesrv, wanted)
+            coming = chunks(options.namesrv, wanted)
             try:
-                while data := runner.run(_next(chunks)):
+                while data := runner.run(_next(coming)):
                     yield from batches(data, wanted.queue.broker, options.columns)
             finally:
-                runner.run(chunks.aclose())
+                runner.run(coming.aclose())
 
 
 async def _next(chunks: AsyncIterator[bytes]) -> bytes:

@@ -3,7 +3,9 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 
+from cometmq.client import Receipt
 from cometmq.kernel import Malformed, records
 from cometmq.message import decompress, properties
 from cometmq.testing.disk import ForgetfulDisk
@@ -31,7 +33,6 @@ class Broken(AssertionError):
 class Attempt:
     """One try of a send, which may have come anywhere."""
 
-    number: int
     topic: str
     queue_id: int
     ids: tuple[str, ...]
@@ -58,19 +59,7 @@ class Commit:
     """An offset that a consumer told its broker; `answered` is when the broker said yes."""
 
     offset: int
-    answered: float | None = None
-
-
-@dataclass
-class Deaths:
-    """What happened to a node since it last was up."""
-
-    at: float
-    """When the first of them came."""
-    power_cut: bool
-    """One of them took the page cache."""
-    window_s: float
-    """How much the log said at start that ASYNC_FLUSH may lose, and how long a sync may take."""
+    answered: float = inf
 
 
 @dataclass
@@ -86,42 +75,41 @@ class Ledger:
     )
     """What each group got: attempt and id by place."""
     commits: dict[QueueKey, list[Commit]] = field(default_factory=lambda: defaultdict(list))
-    messages: int = 0
-    """Messages that were promised."""
     _last: dict[str, int] = field(default_factory=dict)
     """The newest attempt of each message or batch."""
 
     def __str__(self) -> str:
         got = {group: len(places) for group, places in self.delivered.items()}
-        return f"{len(self.attempts)} tries, {self.messages} messages promised, delivered {got}"
+        return (
+            f"{len(self.attempts)} tries, {len(self.promises)} messages promised, delivered {got}"
+        )
 
     # What the actors tell
 
     def tried(self, topic: str, queue_id: int, ids: str, at: float) -> int:
         """Another try leaves; the number it has to carry."""
         number = len(self.attempts) + 1
-        self.attempts[number] = Attempt(number, topic, queue_id, tuple(ids.split(",")), at)
+        self.attempts[number] = Attempt(topic, queue_id, tuple(ids.split(",")), at)
         self._last[ids] = number
         return number
 
-    def promised(
-        self, ids: str, offset_ids: str, first: Place, at: float, *, is_synced: bool
-    ) -> None:
+    def promised(self, receipt: Receipt, at: float, *, is_synced: bool) -> None:
         """The last try of these messages was answered."""
-        number = self._last[ids]
-        topic, queue_id, offset = first
-        pairs = zip(ids.split(","), offset_ids.split(","), strict=True)
-        for at_member, (message_id, offset_id) in enumerate(pairs):
-            place = (topic, queue_id, offset + at_member)
+        number = self._last[receipt.message_id]
+        ids, offset_ids = receipt.message_id.split(","), receipt.offset_message_id.split(",")
+        for member, (message_id, offset_id) in enumerate(zip(ids, offset_ids, strict=True)):
+            place = (receipt.topic, receipt.queue_id, receipt.queue_offset + member)
             position = int(offset_id[-16:], 16)
             promise = Stored(number, message_id, place, position, at, is_synced)
             self.promises[number, message_id] = promise
-            self.messages += 1
 
     # What must hold
 
-    def check_log(self, stored: list[Stored], deaths: Deaths | None) -> None:
-        """Nothing promised is lost, nothing is invented, nothing lies twice, all is in order."""
+    def check_log(self, stored: list[Stored], risky: float = inf) -> None:
+        """Nothing promised is lost, nothing is invented, nothing lies twice, all is in order.
+
+        A power cut may have taken what was promised, but not synced, from the moment `risky` on.
+        """
         there: dict[tuple[int, str], Stored] = {}
         for one in stored:
             key = (one.attempt, one.message_id)
@@ -133,20 +121,20 @@ class Ledger:
             if key in there:
                 raise Broken(f"an attempt lies twice: {there[key]} and {one}")
             there[key] = one
-        self._check_promises(there, deaths)
-        self._check_order(stored, there)
+        self._check_promises(there, risky)
+        self._check_order(stored)
 
-    def _check_promises(self, there: dict[tuple[int, str], Stored], deaths: Deaths | None) -> None:
+    def _check_promises(self, there: dict[tuple[int, str], Stored], risky: float) -> None:
         for key, promise in list(self.promises.items()):
             found = there.get(key)
             if found is None:
-                if not _may_be_lost(promise, deaths):
-                    raise Broken(f"{promise} is lost; {deaths}")
+                if promise.is_synced or promise.at < risky:
+                    raise Broken(f"{promise} is lost; what came from {risky} on could be")
                 del self.promises[key]
             elif found != promise:
                 raise Broken(f"{promise} lies somewhere else: {found}")
 
-    def _check_order(self, stored: list[Stored], there: dict[tuple[int, str], Stored]) -> None:
+    def _check_order(self, stored: list[Stored]) -> None:
         ends: dict[tuple[str, int], int] = defaultdict(int)
         stored_at = 0.0
         for one in stored:
@@ -158,7 +146,7 @@ class Ledger:
                 raise Broken(f"{one} is stored before the one that lies before it")
             stored_at = one.at
         # Who sends after an answer lies behind what was answered.
-        earliest = float("inf")
+        earliest = inf
         for one in reversed(stored):
             if earliest < self.attempts[one.attempt].at:
                 raise Broken(f"{one} was sent after one that lies behind it was answered")
@@ -178,11 +166,7 @@ class Ledger:
             found, end = known(key), ends(key)
             if found is not None and found > end:
                 raise Broken(f"{key} is committed up to {found}, and the queue ends at {end}")
-            safe = [
-                number
-                for number, one in enumerate(commits)
-                if one.answered is not None and one.answered < died - COMMIT_AGE_S
-            ]
+            safe = [n for n, one in enumerate(commits) if one.answered < died - COMMIT_AGE_S]
             if safe:
                 allowed = {one.offset for one in commits[safe[-1] :]} | {end}
                 if found not in allowed:
@@ -212,12 +196,6 @@ class Ledger:
         if self.bodies[body] not in (None, message_id):
             raise Broken(f"one body under two ids: {message_id} and {self.bodies[body]}")
         self.bodies[body] = message_id
-
-
-def _may_be_lost(promise: Stored, deaths: Deaths | None) -> bool:
-    if deaths is None or promise.is_synced or not deaths.power_cut:
-        return False
-    return promise.at >= deaths.at - deaths.window_s
 
 
 def stored_in(disk: ForgetfulDisk, end: int, ledger: Ledger) -> list[Stored]:

@@ -8,7 +8,8 @@ began, and ends later. A process that dies loses nothing: the page cache stays.
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from math import inf
+from typing import Any, NamedTuple, TypeVar
 
 from cometmq.store import MemoryDisk, StoreError, Trouble
 from cometmq.store.disk import Data
@@ -26,13 +27,8 @@ NAMES = ("create", "make_folder", "rename", "remove", "lock")
 
 WRITE_AND_SYNC = "between write and sync"
 RENAME_AND_SYNC = "between rename and folder sync"
-RECOVERY = "in recovery"
 ROLL_OVER = "in roll-over"
-POINTS = (WRITE_AND_SYNC, RENAME_AND_SYNC, RECOVERY, ROLL_OVER)
 """Where a death can hurt; one death may lie in several of them."""
-
-POSITION = "comet/position"
-"""A store that has this file was opened before."""
 
 
 class Call(NamedTuple):
@@ -42,30 +38,25 @@ class Call(NamedTuple):
     path: str
 
 
-class _Write(NamedTuple):
-    """What a write left in the page cache: its pages as they were then, and the file's length."""
-
-    number: int
-    pages: dict[int, bytes]
-    size: int
-
-
 class ForgetfulInode(Inode):
-    """A file in the page cache, and what of it is on the disk."""
+    """A file in the page cache, and what of it may be on the disk."""
 
     def __init__(self) -> None:
         super().__init__()
         self.path = ""
         """The name that it was given last."""
-        self.unsynced: list[_Write] = []
-        """What no sync has covered."""
-        self._durable: dict[int, bytes] = {}
-        self._durable_size = 0
-        self._doubtful: dict[int, list[bytes]] = {}
-        """Pages of a failed sync: the cache calls them clean, the disk may have any version."""
+        # What the length and each page may be after a cut, and by which write, oldest first: what
+        # the last sync has covered, and all that came after it.
+        self._sizes: list[tuple[float, int]] = [(0, 0)]
+        self._versions: dict[int, list[tuple[float, bytes]]] = {}
         self._writes = 0
         self._last = 0
         """Where the last write ended."""
+
+    @property
+    def dirty(self) -> bool:
+        """It was changed since its last sync."""
+        return len(self._sizes) > 1
 
     def write(self, data: Data, offset: int) -> int:
         done = super().write(data, offset)
@@ -81,57 +72,50 @@ class ForgetfulInode(Inode):
 
     def _changed(self, numbers: Iterable[int]) -> None:
         self._writes += 1
-        pages = {number: bytes(self.pages.get(number, bytes(PAGE))) for number in numbers}
-        self.unsynced.append(_Write(self._writes, pages, self.size))
+        self._sizes.append((self._writes, self.size))
+        for number in numbers:
+            page = bytes(self.pages.get(number, bytes(PAGE)))
+            self._versions.setdefault(number, [(0, bytes(PAGE))]).append((self._writes, page))
 
-    def begin_sync(self) -> int:
-        """What a sync covers that begins now."""
-        return self._writes
-
-    def end_sync(self, covered: int) -> None:
-        """That sync is over: what it covers is on the disk."""
-        while self.unsynced and self.unsynced[0].number <= covered:
-            _, pages, self._durable_size = self.unsynced.pop(0)
-            self._durable.update(pages)
-            for number in pages:
-                self._doubtful.pop(number, None)
+    def sync(self, wait: Callable[[], None]) -> None:
+        """What was written when it began is on the disk when it ends."""
+        begun = self._writes
+        wait()
+        known: list[list[tuple[float, Any]]] = [self._sizes, *self._versions.values()]
+        for versions in known:
+            covered = [at for at, (write, _) in enumerate(versions) if write <= begun]
+            del versions[: max(covered, default=0)]
 
     def fail_sync(self) -> None:
         """The pages are marked clean all the same, as Linux does: no later sync covers them."""
-        for write in self.unsynced:
-            for number, page in write.pages.items():
-                self._doubtful.setdefault(number, []).append(page)
-            write.pages.clear()
+        for versions in self._versions.values():
+            versions[1:] = [(inf, page) for _, page in versions[1:]]
 
     def flip(self, offset: int, bit: int) -> None:
         """A bit of the medium turns over."""
         number, inside = divmod(offset, PAGE)
         self.pages.setdefault(number, bytearray(PAGE))[inside] ^= 1 << bit
-        page = bytearray(self._durable.get(number, bytes(PAGE)))
+        versions = self._versions.setdefault(number, [(0, bytes(PAGE))])
+        page = bytearray(versions[0][1])
         page[inside] ^= 1 << bit
-        self._durable[number] = bytes(page)
+        versions[0] = (0, bytes(page))
 
     def after_cut(self, chance: random.Random) -> "ForgetfulInode":
         """What the disk has when the power is back."""
         left = ForgetfulInode()
         keeps = _choose(chance)
-        sizes = [self._durable_size, *(write.size for write in self.unsynced)]
-        size = sizes[-1 if keeps == 1 else 0 if keeps == 0 else chance.randrange(len(sizes))]
-        written = {number for write in self.unsynced for number in write.pages}
-        for number in sorted({*self._durable, *self._doubtful, *written}):
-            left.pages[number] = bytearray(self._survivor(number, keeps, chance))
-        left.size = size + PAGE
-        Inode.resize(left, size)
-        left._durable = {number: bytes(page) for number, page in left.pages.items()}
-        left._durable_size = size
+        at = -1 if keeps == 1 else 0 if keeps == 0 else chance.randrange(len(self._sizes))
+        _, size = self._sizes[at]
+        for number, versions in sorted(self._versions.items()):
+            pages = [page for _, page in versions]
+            left.write(self._survivor(number, pages, keeps, chance), number * PAGE)
+        left.resize(size)
+        left.sync(lambda: None)
         return left
 
-    def _survivor(self, number: int, keeps: float, chance: random.Random) -> bytes:
-        versions: list[bytes] = [
-            self._durable.get(number, bytes(PAGE)),
-            *self._doubtful.get(number, ()),
-            *(write.pages[number] for write in self.unsynced if number in write.pages),
-        ]
+    def _survivor(
+        self, number: int, versions: list[bytes], keeps: float, chance: random.Random
+    ) -> bytes:
         if len(versions) == 1:
             return versions[0]
         page = versions[-1] if chance.random() < keeps else chance.choice(versions[:-1])
@@ -158,14 +142,6 @@ def _choose(chance: random.Random) -> float:
     return chance.choice((0, 1, 0.2, 0.5, 0.8))
 
 
-class _Naming(NamedTuple):
-    """A change of names that may be lost as a whole; a rename changes two."""
-
-    folders: set[str]
-    changes: dict[str, Inode | None]
-    is_rename: bool
-
-
 class ForgetfulDisk(MemoryDisk):
     """A disk in memory that keeps no more than was synced, and fails when it is told to."""
 
@@ -176,8 +152,6 @@ class ForgetfulDisk(MemoryDisk):
         self.counts: Counter[tuple[str, str]] = Counter()
         """How often each call was made, by folder: `counts["sync", "commitlog"]`."""
         self.dead = False
-        self.points: list[str] = []
-        """In which of POINTS it was when it died."""
         self.full = False
         self.sync_s = 0.0
         """How long a sync takes, beyond what the seed wants."""
@@ -185,11 +159,11 @@ class ForgetfulDisk(MemoryDisk):
         """Lets others go on in the middle of a thread's work (`SimulatedThreads.pause`)."""
         self.died: Callable[[], None] = lambda: None
         """Called at the moment of a death that was ordered."""
-        self._recovering = False
         self._dies: Callable[[Call], bool] = lambda call: False
         self._fails: list[tuple[str, str]] = []
         self._durable: dict[str, Inode | None] = {"": None}
-        self._unsynced: list[_Naming] = []
+        self._unsynced: list[dict[str, Inode | None]] = []
+        """Changes of names, each of which may be lost as a whole; a rename changes two."""
 
     # What can be ordered
 
@@ -201,7 +175,6 @@ class ForgetfulDisk(MemoryDisk):
         """From now on every call fails."""
         if not self.dead:
             self.dead = True
-            self.points = self._points()
             self.trace.add("dead")
             self.died()
 
@@ -233,7 +206,7 @@ class ForgetfulDisk(MemoryDisk):
         keeps = _choose(self.random)
         for change in self._unsynced:
             if self.random.random() < keeps:
-                names.update(change.changes)
+                names.update(change)
         left = self._next()
         copies: dict[int, ForgetfulInode] = {}
         for path, inode in sorted(names.items()):
@@ -270,10 +243,6 @@ class ForgetfulDisk(MemoryDisk):
             path = inode.path
         self._check(name, path)
         self.counts[name, path.partition("/")[0]] += 1
-        if name == "lock":
-            self._recovering = POSITION in self.names
-        elif path.startswith("config/"):  # a broker reads its tables once the store is open
-            self._recovering = False
         self.trace.add("disk", name, path)
         if self._dies(Call(name, path)):
             if name in WRITES and self.random.random() < 0.5:
@@ -287,7 +256,7 @@ class ForgetfulDisk(MemoryDisk):
         self._check(name, path)
         self._fail(name, path)
         if name in NAMES:
-            return self._rename(name, path, work)
+            return self._rename(path, work)
         result = work()
         if name == "sync_folder":
             self._sync_folder(path)
@@ -311,12 +280,14 @@ class ForgetfulDisk(MemoryDisk):
         except StoreError:
             inode.fail_sync()
             raise
-        covered = inode.begin_sync()
-        self.pause(self.sync_s)
-        self._check("sync", path)
-        inode.end_sync(covered)
 
-    def _rename(self, name: str, path: str, work: Callable[[], T]) -> T:
+        def wait() -> None:
+            self.pause(self.sync_s)
+            self._check("sync", path)
+
+        inode.sync(wait)
+
+    def _rename(self, path: str, work: Callable[[], T]) -> T:
         before = {one: self.names.get(one, GONE) for one in path.split(" -> ")}
         result = work()
         after = {one: self.names.get(one, GONE) for one in before}
@@ -325,38 +296,33 @@ class ForgetfulDisk(MemoryDisk):
             if isinstance(inode, ForgetfulInode):
                 inode.path = one
         if changes:
-            self._unsynced.append(_Naming(set(map(_folder, before)), changes, name == "rename"))
+            self._unsynced.append(changes)
         return result
 
     def _sync_folder(self, folder: str) -> None:
-        kept: list[_Naming] = []
-        for change in self._unsynced:
-            if folder not in change.folders:
-                kept.append(change)
+        kept: list[dict[str, Inode | None]] = []
+        for changes in self._unsynced:
+            if folder not in map(_folder, changes):
+                kept.append(changes)
                 continue
-            self._durable.update(change.changes)
+            self._durable.update(changes)
             # What was done to the same names before is history.
             for older in kept:
-                for path in change.changes:
-                    older.changes.pop(path, None)
-        self._unsynced = kept
+                for path in changes:
+                    older.pop(path, None)
+        self._unsynced = [changes for changes in kept if changes]
 
-    # Where it died
-
-    def _points(self) -> list[str]:
-        renamed = [one.changes for one in self._unsynced if one.is_rename and one.changes]
-        names = {**self.names, **{path: None for changes in renamed for path in changes}}
-        logs = [path for path in names if path.startswith("commitlog/")]
-        dirty = [path for path in logs if getattr(self.names.get(path), "unsynced", False)]
-        rolls = any(path.startswith("comet/new-commitlog") for path in names)
-        rolls |= any(path not in self._durable for path in logs)
+    def points(self) -> list[str]:
+        """Where it hurts if it dies at this moment, or has died."""
+        logs = [path for path in self.names if path.startswith("commitlog/")]
+        dirty = [path for path in logs if getattr(self.names[path], "dirty", False)]
+        rolls = any(path.startswith("comet/new-commitlog") for path in self.names)
         found = {
-            WRITE_AND_SYNC: bool(dirty),
-            RENAME_AND_SYNC: bool(renamed),
-            RECOVERY: self._recovering,
-            ROLL_OVER: rolls or len(dirty) > 1,
+            WRITE_AND_SYNC: dirty,
+            RENAME_AND_SYNC: any(len(changes) > 1 for changes in self._unsynced),
+            ROLL_OVER: rolls or len(dirty) > 1 or any(path not in self._durable for path in logs),
         }
-        return [point for point in POINTS if found[point]]
+        return [point for point, holds in found.items() if holds]
 
 
 def _folder(path: str) -> str:

@@ -13,6 +13,9 @@ from cometmq.net.network import Accept
 from cometmq.testing.simulation import TICK_S, Trace
 
 HIGH_WATER = 1 << 20
+LEAST_S, MOST_S = 0.00005, 0.002
+"""How long anything is on its way, if no machine is slow."""
+
 PIECE = 16 << 10
 """The largest piece that arrives at once; a real socket reads no more than 256 KiB."""
 
@@ -23,12 +26,9 @@ class SimulatedNetwork:
 
     random: Random
     _: KW_ONLY
-    least_s: float = 0.00005
-    most_s: float = 0.002
     trace: Trace = field(default_factory=Trace)
     ports: Iterator[int] = field(default_factory=lambda: count(20_000))
     """Each is given once."""
-    numbers: Iterator[int] = field(default_factory=count)
     listeners: dict[Address, "SimulatedListener"] = field(default_factory=dict)
     ends: dict["_End", None] = field(default_factory=dict)
     """Both ends of every connection."""
@@ -36,6 +36,10 @@ class SimulatedNetwork:
     def machine(self, host: str = "127.0.0.1") -> "Machine":
         """A machine of its own on this network."""
         return Machine(self, host)
+
+    def delay_s(self, *machines: "Machine") -> float:
+        """How long something takes that goes by these machines."""
+        return self.random.uniform(LEAST_S, MOST_S) + sum(one.slow_s for one in machines)
 
     def cut(self) -> None:
         """Cuts one of the connections, if there are any."""
@@ -54,7 +58,6 @@ class Machine:
     """Added to every delay from and to this machine."""
 
     async def listen(self, host: str, port: int, accept: Accept) -> "SimulatedListener":
-        """Listens on a port of this machine."""
         address = Address(host, port or next(self.network.ports))
         if address in self.network.listeners:
             raise OSError(EADDRINUSE, "Address already in use")
@@ -62,15 +65,14 @@ class Machine:
         return listener
 
     async def connect(self, host: str, port: int, accept: Accept) -> Transport:
-        """Connects to whoever listens there when the request arrives."""
         network = self.network
-        await asyncio.sleep(network.random.uniform(network.least_s, network.most_s) + self.slow_s)
+        await asyncio.sleep(network.delay_s(self))
         listener = network.listeners.get(Address(host, port))
         if listener is None or not listener.machine.on or not self.on:
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
-        here, number = Address(self.host, next(network.ports)), next(network.numbers)
-        near = _End(self, here, listener.address, number)
-        far = _End(listener.machine, listener.address, here, number)
+        here = Address(self.host, next(network.ports))
+        near = _End(self, here, listener.address)
+        far = _End(listener.machine, listener.address, here)
         near.peer, far.peer = far, near
         network.ends |= {near: None, far: None}
         far.receiver = listener.accept(far)
@@ -88,7 +90,7 @@ class Machine:
             if listener.machine is self:
                 listener.close()
         for end in self._ends():
-            end.vanish()
+            end.leave("the peer's machine is off", ConnectionAbortedError("this machine is off"))
 
     def cut_connections(self) -> None:
         """Cuts all connections of this machine; it goes on."""
@@ -108,7 +110,6 @@ class SimulatedListener:
     accept: Accept
 
     def close(self) -> None:
-        """Takes no further connections."""
         self.machine.network.listeners.pop(self.address, None)
 
 
@@ -119,7 +120,6 @@ class _End:
     machine: Machine
     local: Address
     remote: Address
-    number: int
     peer: "_End" = field(init=False)
     receiver: Receiver | None = None
     _reading: bool = True
@@ -137,12 +137,11 @@ class _End:
         """Sends bytes, in pieces that arrive in order, each when the seed wants."""
         if not self._open or self._closing or not self.machine.on:
             return
-        view = memoryview(bytes(data))
-        while view:
-            sizes = (7, 512, PIECE, PIECE, PIECE)
-            length = min(len(view), self.machine.network.random.choice(sizes))
-            self._send(bytes(view[:length]))
-            view = view[length:]
+        left = memoryview(bytes(data))
+        while left:
+            length = self.machine.network.random.choice((7, 512, PIECE, PIECE, PIECE))
+            self._send(bytes(left[:length]))
+            left = left[length:]
         if self._on_the_way > HIGH_WATER and not self._full and self.receiver is not None:
             self._full = True
             self.receiver.pause_writing()
@@ -153,11 +152,10 @@ class _End:
 
     def _at_peer(self, work: Callable[[], None]) -> None:
         """Does something where the peer is, after what was sent before."""
-        loop, network = asyncio.get_running_loop(), self.machine.network
-        slow = self.machine.slow_s + self.peer.machine.slow_s
+        loop = asyncio.get_running_loop()
+        delay_s = self.machine.network.delay_s(self.machine, self.peer.machine)
         # Timers of one moment come in no certain order, and bytes must not overtake each other.
-        delay = network.random.uniform(network.least_s, network.most_s)
-        self._arrives = max(self._arrives + TICK_S, loop.time() + delay + slow)
+        self._arrives = max(self._arrives + TICK_S, loop.time() + delay_s)
         loop.call_at(self._arrives, work)
 
     def _arrive(self, piece: bytes) -> None:
@@ -168,7 +166,7 @@ class _End:
     def _hand_on(self) -> None:
         while self._reading and self._open and self.machine.on and self._arrived:
             piece = self._arrived.popleft()
-            self.machine.network.trace.add("net", self.number, self.local, piece)
+            self.machine.network.trace.add("net", self.remote, self.local, piece)
             self.peer._taken(len(piece))
             assert self.receiver is not None, "bytes take some time, and both ends stand at once"
             self.receiver.received(piece)
@@ -181,28 +179,23 @@ class _End:
                 self.receiver.resume_writing()
 
     def close(self) -> None:
-        """Ends the connection after what was sent has arrived."""
         if self._open and not self._closing:
             self._closing = True
             self._at_peer(lambda: self.peer.lose(None))
             asyncio.get_running_loop().call_soon(self.lose, None)
 
     def abort(self) -> None:
-        """Ends the connection at once."""
-        self._leave("reset by peer", None)
+        self.leave("reset by peer", None)
+
+    def leave(self, told: str, error: Exception | None) -> None:
+        """The connection ends for this end at once; the peer finds out, later."""
+        self._at_peer(lambda: self.peer.lose(ConnectionResetError(told)))
+        self.lose(error)
 
     def cut(self) -> None:
         """The connection breaks, at both ends at once."""
         for end in (self, self.peer):
             end.lose(ConnectionResetError("the connection was cut"))
-
-    def vanish(self) -> None:
-        """This end's machine is off: the peer finds out, later; what still waits here ends now."""
-        self._leave("the peer's machine is off", ConnectionAbortedError("this machine is off"))
-
-    def _leave(self, told: str, error: Exception | None) -> None:
-        self._at_peer(lambda: self.peer.lose(ConnectionResetError(told)))
-        self.lose(error)
 
     def lose(self, error: Exception | None) -> None:
         """The connection has ended for this end."""
@@ -213,10 +206,8 @@ class _End:
                 self.receiver.closed(error)
 
     def pause_reading(self) -> None:
-        """Keeps what arrives."""
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Hands on what was kept."""
         self._reading = True
         asyncio.get_running_loop().call_soon(self._hand_on)

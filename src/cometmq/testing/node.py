@@ -3,13 +3,14 @@
 import asyncio
 import os
 import random
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import repeat
-from typing import Any, Self
+from typing import Any
 
 from cometmq import node
-from cometmq.broker import Broker, BrokerSettings
+from cometmq.broker import BrokerSettings
 from cometmq.client import Consumer, Producer
 from cometmq.message import Message
 from cometmq.nameserver import NameServerSettings
@@ -32,12 +33,13 @@ ASK_S = 5.0
 BURY_S = 60.0
 
 
-class Node:
+class Node(node.Node):
     """`async with Node() as node:` and `Producer(node.namesrv, group="g")` has a broker.
 
     Without a directory everything is in memory and gone afterwards. A machine of a simulated
     network puts the node there, on a disk that forgets; the loop then has to be the virtual one.
-    Such a node can die (`power_cut`, `kill`) and start again where it was.
+    Such a node can die (`power_cut`, `kill`) and start again where it was; faults of its `disk`
+    are ordered there.
     """
 
     def __init__(
@@ -51,70 +53,51 @@ class Node:
         broker: dict[str, Any] | None = None,
         store: dict[str, Any] | None = None,
     ) -> None:
-        self._chance = chance or random.Random()
-        self._machine = machine
-        self._threads = threads
+        chance = chance or random.Random()
         host = machine.host if machine is not None else "127.0.0.1"
         ports = machine.network.ports if machine is not None else repeat(0)
         at_host = {"listen_port": next(ports), "bind_address": host, "broker_ip1": host}
-        self._settings = node.NodeSettings(
-            NameServerSettings(host, next(ports)),
+        if name_port := next(ports):
+            at_host["namesrv_addr"] = str(Address(host, name_port))
+        settings = node.NodeSettings(
+            NameServerSettings(host, name_port),
             replace(BrokerSettings(), **{**at_host, **(broker or {})}),
             replace(StoreSettings(mapped_file_size_commit_log=SMALL_LOG), **(store or {})),
         )
         if disk is None and directory is not None:
             disk = LocalDisk(directory)
         elif disk is None:
-            disk = MemoryDisk() if machine is None else ForgetfulDisk(self._chance)
-        self.disk: Disk = disk
-        """What it stores on; faults of a ForgetfulDisk are ordered there."""
-        self.client_network: Network | None = machine and machine.network.machine(host)
-        """What clients of this node are given as `network=`; None stands for the real one."""
-        self._death = asyncio.Event()
-        self._node = self._make()
-
-    def _make(self) -> node.Node:
-        machine, disk, threads = self._machine, self.disk, self._threads
-        if threads is None and machine is not None:
-            trace = machine.network.trace
-            threads = simulated = SimulatedThreads(self._chance, trace=trace)
-            if isinstance(disk, ForgetfulDisk):
-                disk.pause = simulated.pause
-                disk.died = self._died
-        return node.Node(
-            self._settings,
+            disk = MemoryDisk() if machine is None else ForgetfulDisk(chance)
+        super().__init__(
+            settings,
             disk=disk,
             network=machine or LocalNetwork(),
             threads=threads or LocalThreads(),
-            chance=self._chance,
+            chance=chance,
         )
+        self.client_network: Network | None = machine and machine.network.machine(host)
+        """What clients of this node are given as `network=`; None stands for the real one."""
+        self._death = asyncio.Event()
+        self._simulated = machine is not None and threads is None
+        self._begin_life()
+
+    def _begin_life(self) -> None:
+        if self._simulated and isinstance(self.network, Machine):
+            trace = self.network.network.trace
+            self.threads = threads = SimulatedThreads(self.chance, trace=trace)
+            if isinstance(self.disk, ForgetfulDisk):
+                self.disk.pause, self.disk.died = threads.pause, self._died
 
     def _died(self) -> None:
-        assert self._machine is not None
-        self._machine.stop()
+        assert isinstance(self.network, Machine)
+        self.network.stop()
         self._death.set()
-
-    @property
-    def namesrv(self) -> str:
-        """What clients are given as name server."""
-        settings = self._settings.name_server
-        assert settings is not None
-        if settings.listen_port:
-            return str(Address(settings.bind_address, settings.listen_port))
-        return self._node.namesrv
 
     @property
     def address(self) -> Address:
         """Where the broker listens."""
-        broker = self._settings.broker
-        if broker.listen_port:
-            return Address(broker.bound, broker.listen_port)
-        return self._node.broker.address
-
-    @property
-    def broker(self) -> Broker:
-        """The broker inside."""
-        return self._node.broker
+        broker = self.settings.broker
+        return Address(broker.bound, broker.listen_port or self.broker.address.port)
 
     def has_topic(self, topic: str) -> bool:
         """The broker has this topic, read without asking it."""
@@ -131,11 +114,7 @@ class Node:
 
     async def boot(self) -> None:
         """Starts it; it may take a moment until clients find it."""
-        await self._node.start()
-
-    async def close(self) -> None:
-        """Stops it cleanly."""
-        await self._node.close()
+        await super().start()
 
     async def death(self) -> None:
         """Waits for a death that was ordered of the disk."""
@@ -143,36 +122,25 @@ class Node:
 
     async def power_cut(self) -> None:
         """The power goes, now or at the call at which the disk died; `start` is next."""
-        self.disk = (await self._bury()).after_cut()
-        self._node = self._make()
+        await self._die(ForgetfulDisk.after_cut)
 
     async def kill(self) -> None:
         """The process dies, and what it has written stays; `start` is next."""
-        self.disk = (await self._bury()).after_kill()
-        self._node = self._make()
+        await self._die(ForgetfulDisk.after_kill)
 
-    async def _bury(self) -> ForgetfulDisk:
-        disk, machine = self.disk, self._machine
+    async def _die(self, left: Callable[[ForgetfulDisk], ForgetfulDisk]) -> None:
+        disk, machine = self.disk, self.network
         assert isinstance(disk, ForgetfulDisk), "only a disk that forgets survives its node's death"
-        assert machine is not None, "only a node on a simulated network can die"
+        assert isinstance(machine, Machine), "only a node on a simulated network can die"
         disk.die()
         machine.power_off()
         # What a dead process leaves on the loop has to go; its disk and its network are gone.
-        try:
+        with suppress(CometError, TimeoutError):
             async with asyncio.timeout(BURY_S):
-                await self._node.close()
-        except (CometError, TimeoutError):
-            pass
-        self._machine = machine.network.machine(machine.host)
+                await self.close()
+        self.disk, self.network = left(disk), machine.network.machine(machine.host)
         self._death.clear()
-        return disk
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self.close()
+        self._begin_life()
 
     def producer(self, group: str = "test-producer", **more: Any) -> Producer:
         """A producer for this node."""

@@ -11,6 +11,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -70,15 +71,13 @@ def simulate(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 class Trace:
-    """Counts and digests events, in their order."""
+    """Digests events, in their order."""
 
     def __init__(self) -> None:
         self._digest = hashlib.blake2b(digest_size=16)
-        self.events = 0
 
     def add(self, *parts: object) -> None:
         """One more event; parts are texts, numbers, bytes or tuples of them."""
-        self.events += 1
         for part in parts:
             self._digest.update(part if isinstance(part, bytes) else repr(part).encode())
             self._digest.update(b"\x00")
@@ -91,27 +90,27 @@ class Trace:
 class _Work(threading.Thread):
     """One piece of work, which holds the baton only while it is resumed."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, work: Callable[[], Any], result: "asyncio.Future[Any]") -> None:
         super().__init__(name="simulated", daemon=True)
-        self.ended = False
-        self._outcome: tuple[Any, BaseException | None] = None, None
         self.pause_s = 0.0
+        self.ended = False
         self._work = work
+        self._result = result
+        self._tell: Callable[[], None]
         self._go = threading.Semaphore(0)
         self._back = threading.Semaphore(0)
-        self.start()
 
     def run(self) -> None:
         self._go.acquire()
         try:
-            self._outcome = self._work(), None
+            self._tell = partial(self._result.set_result, self._work())
         except BaseException as error:  # whatever it is, the loop must get the baton back
-            self._outcome = None, error
+            self._tell = partial(self._result.set_exception, error)
         self.ended = True
         self._back.release()
 
     def resume(self) -> None:
-        """Lets it run until it pauses or has an outcome."""
+        """Lets it run until it pauses or has ended."""
         self._go.release()
         self._back.acquire()
 
@@ -121,15 +120,10 @@ class _Work(threading.Thread):
         self._back.release()
         self._go.acquire()
 
-    def tell(self, result: "asyncio.Future[Any]") -> None:
+    def tell(self) -> None:
         """Hands its outcome over."""
-        value, error = self._outcome
-        if result.done():
-            return
-        if error is None:
-            result.set_result(value)
-        else:
-            result.set_exception(error)
+        if not self._result.done():
+            self._tell()
 
 
 class SimulatedThreads:
@@ -141,7 +135,7 @@ class SimulatedThreads:
         self._random = chance
         self._most_s = most_s
         self._trace = trace or Trace()
-        self._lanes: dict[str, deque[tuple[asyncio.Future[Any], Callable[[], Any]]]] = {}
+        self._lanes: dict[str, deque[_Work]] = {}
         self._arrives: dict[str, float] = {}
         self._running: _Work | None = None
 
@@ -149,7 +143,7 @@ class SimulatedThreads:
         """Does the work bit by bit, and hands its result back later still."""
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         waiting = self._lanes.setdefault(lane, deque())
-        waiting.append((result, work))
+        waiting.append(_Work(work, result))
         if len(waiting) == 1:
             self._begin_next(lane)
         return result
@@ -170,20 +164,21 @@ class SimulatedThreads:
 
     def _begin(self, lane: str) -> None:
         self._trace.add("thread", lane)
-        self._go_on(lane, _Work(self._lanes[lane][0][1]))
+        self._lanes[lane][0].start()
+        self._go_on(lane)
 
-    def _go_on(self, lane: str, work: _Work) -> None:
-        self._running = work
+    def _go_on(self, lane: str) -> None:
+        loop, waiting = asyncio.get_running_loop(), self._lanes[lane]
+        self._running = work = waiting[0]
         work.resume()
         self._running = None
-        loop = asyncio.get_running_loop()
         if not work.ended:
-            loop.call_later(work.pause_s, self._go_on, lane, work)
+            loop.call_later(work.pause_s, self._go_on, lane)
             return
         # The thread is free again; the loop hears of it a little later.
-        result, _ = self._lanes[lane].popleft()
+        waiting.popleft()
         soonest = loop.time() + self._some_s()
         at = self._arrives[lane] = max(self._arrives.get(lane, 0.0) + TICK_S, soonest)
-        loop.call_at(at, work.tell, result)
-        if self._lanes[lane]:
+        loop.call_at(at, work.tell)
+        if waiting:
             self._begin_next(lane)

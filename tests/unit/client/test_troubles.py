@@ -41,7 +41,7 @@ def with_node(work, **settings):
 
 def cut(node):
     """Whoever is connected has to connect again."""
-    node._machine.cut_connections()
+    node.network.cut_connections()
     return asyncio.sleep(0.1)
 
 

@@ -10,10 +10,12 @@ import pytest
 
 from cometmq import Message, Producer
 from cometmq.client import BrokerRefused, ClientError, MessageQueue
+from cometmq.client.routes import Routes
+from cometmq.client.session import Session
 from cometmq.kernel.pure.records import decode_all
 from cometmq.protocol import Command, RequestHeader
 from cometmq.spark import reading
-from cometmq.spark.reading import DataLost, Range, Reading
+from cometmq.spark.reading import DataLost, Range, chunks, ranges
 from cometmq.testing import Node
 from tests.processes import start_node
 
@@ -23,13 +25,10 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
 async def read(namesrv: str, *topics: str) -> dict[Range, list[bytes]]:
     """The bodies of each range, and that their offsets have no gap."""
     found = {}
-    async with Reading(namesrv) as one:
-        for wanted in await one.ranges(topics):
-            known = [
-                r for chunk in [c async for c in one.chunks(wanted)] for r in decode_all(chunk)
-            ]
-            assert [r.queue_offset for r in known] == list(range(wanted.begin, wanted.end))
-            found[wanted] = [r.body for r in known]
+    for wanted in await ranges(namesrv, topics):
+        known = decode_all(b"".join([chunk async for chunk in chunks(namesrv, wanted)]))
+        assert [r.queue_offset for r in known] == list(range(wanted.begin, wanted.end))
+        found[wanted] = [r.body for r in known]
     return found
 
 
@@ -70,7 +69,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bytes]]:
         given = iter(answers)
 
         async def ask(
-            self: Reading, queue: Any, header: RequestHeader, *_: Any, **__: Any
+            self: Session, queue: Any, header: RequestHeader, *_: Any, **__: Any
         ) -> Command:
             answer = next(given)
             if isinstance(answer, Exception):
@@ -78,14 +77,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bytes]]:
             return answer
 
         async def main() -> list[bytes]:
-            async with Reading("127.0.0.1:1") as one:
-                one.routes.renew = nothing  # type: ignore[method-assign, assignment]
-                return [chunk async for chunk in one.chunks(Range(QUEUE, 5, 10))]
+            return [chunk async for chunk in chunks("127.0.0.1:1", Range(QUEUE, 5, 10))]
 
-        async def nothing(topic: str) -> None:
+        async def nothing(self: Routes, topic: str) -> None:
             pass
 
-        monkeypatch.setattr(Reading, "ask", ask)
+        monkeypatch.setattr(Session, "ask", ask)
+        monkeypatch.setattr(Routes, "renew", nothing)
         return asyncio.run(main())
 
     return run
@@ -137,18 +135,16 @@ def test_a_broker_that_is_killed_and_started_again_is_read_to_the_end(
         nonlocal node
         async with Producer(node.namesrv, group="sender") as producer:
             await producer.send([Message("orders", body) for body in bodies])
-        async with Reading(node.namesrv) as one:
-            # The first entries of a queue are shown a moment after the send was answered.
-            async with asyncio.timeout(10):
-                while not (ranges := await one.ranges(["orders"])):
-                    await asyncio.sleep(0.01)
-            (wanted,) = ranges
-            chunks = one.chunks(wanted)
-            data = [await anext(chunks)]
-            node.process.kill()
-            node = node.restart()
-            data += [chunk async for chunk in chunks]
-            assert [record.body for record in decode_all(b"".join(data))] == bodies
+        # The first entries of a queue are shown a moment after the send was answered.
+        async with asyncio.timeout(10):
+            while not (found := await ranges(node.namesrv, ["orders"])):
+                await asyncio.sleep(0.01)
+        coming = chunks(node.namesrv, found[0])
+        data = [await anext(coming)]
+        node.process.kill()
+        node = node.restart()
+        data += [chunk async for chunk in coming]
+        assert [record.body for record in decode_all(b"".join(data))] == bodies
 
     try:
         asyncio.run(main())

@@ -208,7 +208,7 @@ def test_a_death_says_where_it_was() -> None:
     disk.rename("comet/new-commitlog-0", "commitlog/0")
     file.pwrite(b"x", 0)
     disk.die()
-    assert disk.points == [WRITE_AND_SYNC, RENAME_AND_SYNC, ROLL_OVER]
+    assert disk.points() == [WRITE_AND_SYNC, RENAME_AND_SYNC, ROLL_OVER]
 
 
 def test_calls_can_be_counted_down_and_flipped_bits_stay_flipped() -> None:
