@@ -43,7 +43,7 @@ _CHECKPOINT = struct.Struct(">qqqqq")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The end of a record, and that record: where, how long, when it was stored."""
+    """A place behind a record, and that record: where, how long, when it was stored."""
 
     end: int = 0
     offset: int = -1

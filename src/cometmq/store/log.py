@@ -4,9 +4,9 @@ Positions are those of the whole log; a file is named by the position of its fir
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 from cometmq.kernel import headers, records
 from cometmq.runtime import Signal, Threads, Timer
@@ -15,8 +15,6 @@ from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger,
 from cometmq.store.files import LOG, make_file, path_of
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,9 @@ class Watermark(Signal[int]):
     """A position of the log that only grows: everything before it has come so far. Fires with
     each move."""
 
-    def __init__(self, position: int, mark: Mark) -> None:
+    def __init__(self, mark: Mark) -> None:
         super().__init__()
-        self.position = position
-        self.mark = mark
-        """The last record before it."""
+        self.position, self.mark = mark.end, mark
         self.faults: Signal[Fault] = Signal()
         """What lies beyond a fault at this moment will not come."""
 
@@ -52,36 +48,29 @@ class Watermark(Signal[int]):
 
 
 class Jobs:
-    """Blocking work in threads: one of two functions is called on the loop when it is over."""
+    """Coroutines whose blocking work is done in threads."""
 
     def __init__(self, threads: Threads) -> None:
-        self._threads = threads
-        self._running = 0
+        self.run = threads.run
+        self._running: dict[asyncio.Task[None], None] = {}
         self._ended: Signal[None] = Signal()
 
-    def run(
-        self,
-        lane: str,
-        work: Callable[[], T],
-        done: Callable[[T], None],
-        failed: Callable[[StoreError], None],
-    ) -> None:
-        """Does `work` in the thread of its lane."""
+    def start(self, job: Coroutine[Any, Any, None], failed: Callable[[StoreError], None]) -> None:
+        """Begins a job; `failed` is called where it does not come to its end."""
 
-        def ended(future: "asyncio.Future[T]") -> None:
-            self._running -= 1
+        def ended(task: "asyncio.Task[None]") -> None:
+            del self._running[task]
             self._ended.fire(None)
-            error = future.exception()
-            if error is None:
-                done(future.result())
-            elif isinstance(error, StoreError):
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, StoreError):
                 failed(error)
-            else:  # a bug of ours must not leave anybody waiting, nor be hidden
+            elif error is not None:  # a bug of ours must not leave anybody waiting, nor be hidden
                 failed(StoreError(Trouble.BROKEN, "a job", "the store", repr(error)))
                 raise error
 
-        self._running += 1
-        self._threads.run(lane, work).add_done_callback(ended)
+        task = asyncio.get_running_loop().create_task(job)
+        self._running[task] = None
+        task.add_done_callback(ended)
 
     async def idle(self) -> None:
         """Returns when no job is running, at once if none is."""
@@ -123,8 +112,7 @@ class Log:
         self._on_file = on_file
         self.file_size = found.settings.mapped_file_size_commit_log
         self.starts = found.starts
-        self.written = Watermark(found.end, found.mark)
-        self.synced = Watermark(found.end, found.mark)
+        self.written, self.synced = Watermark(found.mark), Watermark(found.mark)
         self.read_only: str | None = None
         """Why nothing can be stored any more."""
         self.trouble: str | None = None
@@ -134,7 +122,7 @@ class Log:
         """When the sync was begun that is running, or has failed: no other one begins."""
         self._timer = Timer(self.sync)
         paths = [path_of(LOG, start) for start in found.starts]
-        here = self.path_at(found.end)
+        here = self.path_at(found.mark.end)
         self.files = {path: self._disk.open(path) for path in paths if path >= here}
         """Open: those that still have to be written or synced, by their paths."""
 
@@ -167,25 +155,22 @@ class Log:
         start = self.starts[-1] + self.file_size if self.starts else here
         if not self._making and start <= self.start_of(end) + self.file_size:
             self._making = True
-            self._jobs.run(
-                "files",
-                lambda: make_file(self._disk, path_of(LOG, start), self._fill),
-                lambda file: self._made(start, file),
-                self._not_made,
-            )
+            self._jobs.start(self._make(start), self._not_made)
+
+    async def _make(self, start: int) -> None:
+        path = path_of(LOG, start)
+        making = self._jobs.run("files", lambda: make_file(self._disk, path, self._fill))
+        self.files[path] = await making
+        self.starts.append(start)
+        self._making = False
+        self.trouble = None
+        self._on_file()
 
     def _fill(self, file: File) -> None:
         if self._settings.allocate_commit_log:
             file.allocate(self.file_size)
         else:
             file.truncate(self.file_size)
-
-    def _made(self, start: int, file: File) -> None:
-        self._making = False
-        self.trouble = None
-        self.starts.append(start)
-        self.files[path_of(LOG, start)] = file
-        self._on_file()
 
     def _not_made(self, error: StoreError) -> None:
         self._making = False
@@ -243,14 +228,16 @@ class Log:
                 sync_log_file(file)
 
         self.syncing_since = asyncio.get_running_loop().time()
-        self._jobs.run("sync", work, lambda _: self._ended(begun), self.sync_failed)
+        # The thread begins before the loop comes to the job.
+        self._jobs.start(self._end_sync(self._jobs.run("sync", work), begun), self.sync_failed)
 
     def covered(self, begun: Mark) -> Mark:
         """How far a sync reaches that ends now: what was written when it began, not what came
         while it ran."""
         return begun
 
-    def _ended(self, begun: Mark) -> None:
+    async def _end_sync(self, syncing: "asyncio.Future[None]", begun: Mark) -> None:
+        await syncing
         self.syncing_since = None
         self.synced.advance(self.covered(begun))
         here = self.path_at(self.synced.position)

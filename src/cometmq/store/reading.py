@@ -52,7 +52,7 @@ class Cold(Signal[None], Generic[T]):
     error: StoreError | None = None
     done = False
 
-    def end(self, found: T | None, error: StoreError | None) -> None:
+    def end(self, found: T | None, error: StoreError | None = None) -> None:
         """The read is done."""
         self.found, self.error, self.done = found, error, True
         self.fire(None)
@@ -120,22 +120,20 @@ class Reader:
             return work(self._read_now)
         except _Wait:
             pass
+        cold: Cold[T] = Cold()
+        self._jobs.start(self._read_cold(work, cold), lambda error: cold.end(None, error))
+        return cold
+
+    async def _read_cold(self, work: Callable[[Read], T], cold: Cold[T]) -> None:
         # The thread opens files of its own and leaves them to us when it is done: so nobody closes
         # a file that another thread is reading.
         opened: dict[str, File] = {}
-        cold: Cold[T] = Cold()
-
-        def end(found: T | None, error: StoreError | None) -> None:
+        read = partial(self._read_there, opened)
+        try:
+            found = await self._jobs.run("reads", lambda: work(read))
+        finally:
             self._keep(opened)
-            cold.end(found, error)
-
-        self._jobs.run(
-            "reads",
-            lambda: work(partial(self._read_there, opened)),
-            lambda found: end(found, None),
-            lambda error: end(None, error),
-        )
-        return cold
+        cold.end(found)
 
     def _read_now(self, path: str, offset: int, size: int) -> bytes:
         """On the loop: _Wait at the first byte that is not in memory."""

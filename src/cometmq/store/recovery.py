@@ -9,6 +9,7 @@ end are written and synced once more, and behind all ends there are zeros.
 import struct
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 
 from cometmq.kernel import records
 from cometmq.store.directory import (
@@ -105,17 +106,17 @@ class Recovered:
         self.queues = rebuilding.queues
         for (topic, queue_id), starts in found.queues.items():
             rebuilding.open(topic, queue_id, starts)
-        self.end = self._walk(start, rebuilding.note)
-        self._mend()
+        end = self._walk(start, rebuilding.note)
+        self._mend(end)
         has_filed = rebuilding.file()
-        self.mark = position.mark
+        self.mark = replace(position.mark, end=end)
         if rebuilding.last is not None:
             where, length, *_, store_ms, _ = rebuilding.last
-            self.mark = Mark(where + length, where, length, store_ms)
+            self.mark = Mark(end, where, length, store_ms)
         self.position = PositionFile(disk, self._size, position)
-        is_other = (self.mark, self.end) != (position.mark, position.synced)
+        is_other = (self.mark, end) != (position.mark, position.synced)
         if has_filed or is_other or not found.is_newest:
-            self.position.advance(self.mark, self.end)
+            self.position.advance(self.mark, end)
 
     def _walk(self, position: int, note: Callable[[Walked], None]) -> int:
         """Tells `note` of every sound record from `position` on; where the log ends."""
@@ -169,16 +170,18 @@ class Recovered:
             at += max(1, len(data) - 7) if at + len(data) < end else len(data)
         return min(end, self._synced)
 
-    def _mend(self) -> None:
+    def _mend(self, end: int) -> None:
         """Makes everything behind the end zeros, after it was copied aside, and writes what may
         never have reached the disk once more: after a failed sync the page cache calls it clean."""
-        end, size = self.end, self._size
+        size = self._size
         behind: dict[int, list[tuple[int, bytes]]] = {}
         for start in self.starts:
             if start + size > end:
                 with closing(self.disk.open(path_of(LOG, start))) as file:
                     behind[start] = find_data(file, max(end - start, 0), size)
-        self._keep_aside([(start + at, data) for start in behind for at, data in behind[start]])
+        self._keep_aside(
+            end, [(start + at, data) for start in behind for at, data in behind[start]]
+        )
         for start in self.starts:
             first, last = max(start, self._synced), min(start + size, end)
             cut = behind.get(start)
@@ -191,16 +194,16 @@ class Recovered:
                     write_all(file, bytes(len(data)), at)
                 file.sync()
 
-    def _keep_aside(self, behind: list[tuple[int, bytes]]) -> None:
+    def _keep_aside(self, end: int, behind: list[tuple[int, bytes]]) -> None:
         if not behind:
             return
         number = sum(name.startswith("cut-") for name in self.disk.list(NURSERY))
-        path = f"{NURSERY}/cut-{number:06d}-{self.end:020d}"
+        path = f"{NURSERY}/cut-{number:06d}-{end:020d}"
 
         def fill(file: File) -> None:
             for at, data in behind:
-                write_all(file, data, at - self.end)
+                write_all(file, data, at - end)
 
         make_file(self.disk, path, fill).close()
         length = sum(len(data) for _, data in behind)
-        logger.warning("the log ends at %d: %d bytes behind it are in %s", self.end, length, path)
+        logger.warning("the log ends at %d: %d bytes behind it are in %s", end, length, path)

@@ -43,7 +43,7 @@ class Store:
         self._queues = found.queues
         self._store_ms = found.mark.store_ms
         self._turn: Turn | None = None
-        self._segment = records.Segment(found.end, 0)
+        self._segment = records.Segment(found.mark.end, 0)
         """The newest one; its `end` is that of the log with everything that is staged."""
         self._unwritten: deque[Turn] = deque()
         self._patience = Timer(self._give_up)
@@ -54,7 +54,7 @@ class Store:
         self._reader = reader = Reader(found, log, filer.visible, self._jobs)
         self.written, self.synced, self.visible = log.written, log.synced, filer.visible
         self.read, self.message_at = reader.read, reader.message_at
-        log.make_ahead(found.end)
+        log.make_ahead(found.mark.end)
 
     @classmethod
     async def open(
