@@ -145,7 +145,7 @@ class Filer:
     def _write(self, pieces: list[Piece]) -> "asyncio.Future[None]":
         def work() -> None:
             for queue, first, data in pieces:
-                self._found.files.write(queue.folder, first, data)
+                self._found.files.write(queue, first, data)
 
         return self._jobs.run("files", work)
 

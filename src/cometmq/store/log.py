@@ -12,7 +12,7 @@ from cometmq.kernel import headers, records
 from cometmq.runtime import Signal, Threads, Timer
 from cometmq.store.directory import Mark
 from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger, write_all
-from cometmq.store.files import LOG, make_file, path_of
+from cometmq.store.files import make_file
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered
 
@@ -110,8 +110,7 @@ class Log:
         self._settings = found.settings
         self._jobs = jobs
         self._on_file = on_file
-        self.file_size = found.settings.mapped_file_size_commit_log
-        self.starts = found.starts
+        self.chain, self.starts = found.log, found.starts
         self.written, self.synced = Watermark(found.mark), Watermark(found.mark)
         self.read_only: str | None = None
         """Why nothing can be stored any more."""
@@ -121,18 +120,10 @@ class Log:
         self.syncing_since: float | None = None
         """When the sync was begun that is running, or has failed: no other one begins."""
         self._timer = Timer(self.sync)
-        paths = [path_of(LOG, start) for start in found.starts]
-        here = self.path_at(found.mark.end)
+        paths = [self.chain.path_at(start) for start in found.starts]
+        here = self.chain.path_at(found.mark.end)
         self.files = {path: self._disk.open(path) for path in paths if path >= here}
         """Open: those that still have to be written or synced, by their paths."""
-
-    def start_of(self, position: int) -> int:
-        """Where the file begins that holds a position."""
-        return position - position % self.file_size
-
-    def path_at(self, position: int) -> str:
-        """The path of that file."""
-        return path_of(LOG, self.start_of(position))
 
     def stop(self, why: str) -> None:
         """Nothing can be stored any more."""
@@ -144,21 +135,21 @@ class Log:
 
     def is_hopeless(self, position: int) -> bool:
         """There is no file for this position, and it could not be made."""
-        if self.trouble is None or self.path_at(position) in self.files:
+        if self.trouble is None or self.chain.path_at(position) in self.files:
             return False
         self.make_ahead(position)  # perhaps there is space again; this one is refused all the same
         return True
 
     def make_ahead(self, end: int) -> None:
         """One file more than a log that ends there needs is there, or on its way."""
-        here = self.start_of(self.written.position)
-        start = self.starts[-1] + self.file_size if self.starts else here
-        if not self._making and start <= self.start_of(end) + self.file_size:
+        here = self.chain.start_of(self.written.position)
+        start = self.starts[-1] + self.chain.size if self.starts else here
+        if not self._making and start <= self.chain.start_of(end) + self.chain.size:
             self._making = True
             self._jobs.start(self._make(start), self._not_made)
 
     async def _make(self, start: int) -> None:
-        path = path_of(LOG, start)
+        path = self.chain.path_at(start)
         making = self._jobs.run("files", lambda: make_file(self._disk, path, self._fill))
         self.files[path] = await making
         self.starts.append(start)
@@ -168,9 +159,9 @@ class Log:
 
     def _fill(self, file: File) -> None:
         if self._settings.allocate_commit_log:
-            file.allocate(self.file_size)
+            file.allocate(self.chain.size)
         else:
-            file.truncate(self.file_size)
+            file.truncate(self.chain.size)
 
     def _not_made(self, error: StoreError) -> None:
         self._making = False
@@ -181,7 +172,7 @@ class Log:
 
     def has_files(self, turn: Turn) -> bool:
         """All files that it belongs to are there."""
-        return all(self.path_at(one.position) in self.files for one in turn.segments)
+        return all(self.chain.path_at(one.position) in self.files for one in turn.segments)
 
     def write(self, turn: Turn) -> None:
         """Writes all of a turn, or nothing."""
@@ -198,7 +189,7 @@ class Log:
             raise
 
     def _write(self, data: bytes | bytearray, position: int) -> None:
-        write_all(self.files[self.path_at(position)], data, position % self.file_size)
+        write_all(self.files[self.chain.path_at(position)], data, position % self.chain.size)
 
     def advance(self, mark: Mark) -> None:
         """Everything up to there is written: sees to it that it is synced in time."""
@@ -220,8 +211,8 @@ class Log:
         begun, start = self.written.mark, self.synced.position
         if self.syncing_since is not None or begun.end <= start:
             return
-        places = range(self.start_of(start), begun.end, self.file_size)
-        files = [self.files[self.path_at(place)] for place in places]
+        places = range(self.chain.start_of(start), begun.end, self.chain.size)
+        files = [self.files[self.chain.path_at(place)] for place in places]
 
         def work() -> None:
             for file in files:
@@ -240,7 +231,7 @@ class Log:
         await syncing
         self.syncing_since = None
         self.synced.advance(self.covered(begun))
-        here = self.path_at(self.synced.position)
+        here = self.chain.path_at(self.synced.position)
         for path in [path for path in self.files if path < here]:  # nothing more is written there
             self.files.pop(path).close()
         if self._timer:

@@ -7,13 +7,12 @@ At a start, queues are what their files have before P, and what the log says fro
 import struct
 from bisect import bisect_left
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 
 from cometmq.kernel import entries
 from cometmq.runtime import Signal
 from cometmq.store.disk import Disk, File, find_data, logger, write_all
-from cometmq.store.files import QUEUES, make_file, make_folder, path_of, remove_file
+from cometmq.store.files import QUEUES, Chain, make_file, make_folder, remove_file
 
 FILLER = entries.pack(0, 0x7FFFFFFF, 0)
 """Stands where a number has no record: before the first one kept, and for a damaged record."""
@@ -89,41 +88,36 @@ class QueueFiles:
     _known: set[str] = field(default_factory=set, init=False)
     """Folders that are there for certain."""
 
-    def end_of_file(self, number: int) -> int:
-        """The number behind the file with this entry."""
-        count = self.file_size // entries.SIZE
-        return (number // count + 1) * count
+    def of(self, queue: Queue) -> Chain:
+        """Those of one queue; a place in them is one of bytes."""
+        return Chain(self.disk, queue.folder, self.file_size)
 
-    def open(self, folder: str, start: int) -> "closing[File]":
-        """The file that begins at this byte of its queue, for a block."""
-        return closing(self.disk.open(path_of(folder, start)))
-
-    def write(self, folder: str, first: int, data: bytes) -> None:
+    def write(self, queue: Queue, first: int, data: bytes) -> None:
         """Puts entries, the first with number `first`, into the files, and syncs them. A file is
         made with its first entry."""
-        at = first * entries.SIZE
+        chain, at = self.of(queue), first * entries.SIZE
         while data:
-            inside = at % self.file_size
-            part, data = data[: self.file_size - inside], data[self.file_size - inside :]
-            if not inside and self.disk.size(path_of(folder, at)) is None:
-                self._make(folder, at, part)
+            inside = at % chain.size
+            part, data = data[: chain.size - inside], data[chain.size - inside :]
+            if not inside and self.disk.size(chain.path_at(at)) is None:
+                self._make(chain, at, part)
             else:
-                with self.open(folder, at - inside) as file:
+                with chain.open(at) as file:
                     write_all(file, part, inside)
                     file.sync()
             at += len(part)
 
-    def _make(self, folder: str, start: int, data: bytes) -> None:
-        for one in (folder.rpartition("/")[0], folder):
-            if one not in self._known:
-                make_folder(self.disk, one)
-                self._known.add(one)
+    def _make(self, chain: Chain, start: int, data: bytes) -> None:
+        for folder in (chain.folder.rpartition("/")[0], chain.folder):
+            if folder not in self._known:
+                make_folder(self.disk, folder)
+                self._known.add(folder)
 
         def fill(file: File) -> None:
-            file.truncate(self.file_size)
+            file.truncate(chain.size)
             write_all(file, data, 0)
 
-        make_file(self.disk, path_of(folder, start), fill).close()
+        make_file(self.disk, chain.path_at(start), fill).close()
 
 
 def _entry(file: File, number: int) -> tuple[int, int]:
@@ -152,13 +146,13 @@ class Rebuilding:
         queue = Queue(topic, queue_id)
         while starts and not self._find_end(queue, starts[-1]):
             # The file would hold nothing: its entries come again from the log.
-            remove_file(self._files.disk, path_of(queue.folder, starts.pop()))
+            remove_file(self._files.disk, self._files.of(queue).path_at(starts.pop()))
         if starts:
             self._find_begin(queue, starts[0])
             self.queues[topic, queue_id] = queue
 
     def _find_end(self, queue: Queue, start: int) -> bool:
-        with self._files.open(queue.folder, start) as file:
+        with self._files.of(queue).open(start) as file:
             count = self._count(file)
             if not count:
                 return False
@@ -173,7 +167,7 @@ class Rebuilding:
         return True
 
     def _find_begin(self, queue: Queue, start: int) -> None:
-        with self._files.open(queue.folder, start) as file:
+        with self._files.of(queue).open(start) as file:
             fillers = self._search(file, 0, is_filler)
             queue.min_offset = min(start // entries.SIZE + fillers, queue.max_offset)
             if queue.min_offset == 0:
@@ -246,6 +240,6 @@ class Rebuilding:
             tail = queue.tail
             queue.max_offset = tail.next
             queue.has_files = True
-            self._files.write(queue.folder, tail.first, bytes(tail.data))
+            self._files.write(queue, tail.first, bytes(tail.data))
             tail.drop(queue.max_offset - tail.first)
         return bool(unfiled)

@@ -148,12 +148,12 @@ class Store:
     def _roll(self, turn: Turn, size: int) -> None:
         """Goes on in the next file, where a record or batch of this size has room."""
         log, end = self._log, self._segment.end
-        if size + 8 > log.file_size:
+        if size + 8 > log.chain.size:
             raise self.too_large()
-        start = log.start_of(end) + log.file_size
+        start = log.chain.start_of(end) + log.chain.size
         self._check_file(start)
         self._segment.blank()
-        self._segment = records.Segment(start, log.file_size)
+        self._segment = records.Segment(start, log.chain.size)
         turn.segments.append(self._segment)
         log.make_ahead(start)
 
@@ -174,7 +174,7 @@ class Store:
         self._check_file(end)
         # The clock may go back; what readers search by time may not.
         self._store_ms = max(self._store_ms, self._clock.now_ms())
-        self._segment = records.Segment(end, log.file_size - end % log.file_size)
+        self._segment = records.Segment(end, log.chain.size - end % log.chain.size)
         self._turn = Turn([self._segment], self._store_ms, self._loop.time())
         self._loop.call_soon(self._end_turn)
         return self._turn
@@ -290,4 +290,5 @@ class Store:
         with closing(self._found.lock):
             if is_clean:
                 end = self.written.position
-                leave(self._found.disk, [start for start in self._log.starts if start >= end])
+                unused = [start for start in self._log.starts if start >= end]
+                leave(self._found.disk, list(map(self._log.chain.path_at, unused)))
