@@ -145,8 +145,8 @@ class Directory:
     """Where the files of the log begin."""
     queues: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """Where the files of each queue begin, in bytes of the queue."""
-    position: Position | None = None
-    """The slot to go on from; None in an empty directory."""
+    position: Position = FIRST
+    """The slot to go on from."""
     is_newest: bool = True
     """That slot is the last one that was written."""
     synced: int = 0
@@ -180,14 +180,15 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
         )
     found.synced = max((slot.synced for slot in slots), default=0)
     end = starts[-1] + log.size if starts else 0
-    found.position = next((one for one in slots if _is_there(log, starts, one)), None)
+    there = [one for one in slots if _is_there(log, starts, one)]
     if slots and not slots[0].mark.size:
-        found.position = slots[0]  # nothing was filed yet
-    if found.position is None or found.synced > end:
+        there = slots  # nothing was filed yet
+    if not there or found.synced > end:
         raise StoreRefused(
             "the commit log is not the one that comet/position belongs to: the original may have "
             "changed it, or files are missing; put the directory back as it was"
         )
+    found.position = there[0]
     found.is_newest = found.position is slots[0] and len(slots) == 2
     return found
 
@@ -250,7 +251,7 @@ def prepare(disk: Disk, settings: StoreSettings, lock: File) -> Directory:
     was_in_use = disk.size(ABORT) is not None
     # From here on the directory needs recovery, whoever opens it next.
     write_file(disk, ABORT, str(disk.process_id).encode())
-    if found.position is None:
+    if disk.size(POSITION) is None:
         create_position(disk)
     if was_in_use:
         # The process that was killed may have named files and not made the names durable. They
@@ -261,9 +262,9 @@ def prepare(disk: Disk, settings: StoreSettings, lock: File) -> Directory:
     return found
 
 
-def leave(disk: Disk, unused: list[str]) -> None:
+def leave(log: Chain, unused: list[int]) -> None:
     """Removes what says that the directory is in use: log files made ahead, then `abort`."""
-    for path in unused:
-        disk.remove(path)
-    keep_names(disk, LOG)
-    remove_file(disk, ABORT)
+    for start in unused:
+        log.disk.remove(log.path_at(start))
+    keep_names(log.disk, LOG)
+    remove_file(log.disk, ABORT)

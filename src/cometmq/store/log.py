@@ -6,7 +6,7 @@ Positions are those of the whole log; a file is named by the position of its fir
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from cometmq.kernel import headers, records
 from cometmq.runtime import Signal, Threads, Timer
@@ -15,6 +15,8 @@ from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger,
 from cometmq.store.files import make_file
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,27 @@ class Jobs:
     """Coroutines whose blocking work is done in threads."""
 
     def __init__(self, threads: Threads) -> None:
-        self.run = threads.run
+        self._threads = threads
         self._running: dict[asyncio.Task[None], None] = {}
         self._ended: Signal[None] = Signal()
 
+    def run(self, lane: str, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Does `work` in the thread of its lane; all that fails there is a StoreError."""
+
+        def told() -> T:
+            try:
+                return work()
+            except StoreError:
+                raise
+            except Exception as error:
+                # A bug of ours must not leave anybody waiting, nor be hidden.
+                logger.exception("a job of the store has failed")
+                raise StoreError(Trouble.BROKEN, "a job", "the store", repr(error)) from error
+
+        return self._threads.run(lane, told)
+
     def start(self, job: Coroutine[Any, Any, None], failed: Callable[[StoreError], None]) -> None:
-        """Begins a job; `failed` is called where it does not come to its end."""
+        """Begins a job; `failed` is called where its work has failed."""
 
         def ended(task: "asyncio.Task[None]") -> None:
             del self._running[task]
@@ -64,8 +81,7 @@ class Jobs:
             error = None if task.cancelled() else task.exception()
             if isinstance(error, StoreError):
                 failed(error)
-            elif error is not None:  # a bug of ours must not leave anybody waiting, nor be hidden
-                failed(StoreError(Trouble.BROKEN, "a job", "the store", repr(error)))
+            elif error is not None:  # a bug, in whoever was told of the outcome
                 raise error
 
         task = asyncio.get_running_loop().create_task(job)
@@ -106,7 +122,6 @@ class Log:
     interval."""
 
     def __init__(self, found: Recovered, jobs: Jobs, on_file: Callable[[], None]) -> None:
-        self._disk = found.disk
         self._settings = found.settings
         self._jobs = jobs
         self._on_file = on_file
@@ -122,7 +137,7 @@ class Log:
         self._timer = Timer(self.sync)
         paths = [self.chain.path_at(start) for start in found.starts]
         here = self.chain.path_at(found.mark.end)
-        self.files = {path: self._disk.open(path) for path in paths if path >= here}
+        self.files = {path: self.chain.disk.open(path) for path in paths if path >= here}
         """Open: those that still have to be written or synced, by their paths."""
 
     def stop(self, why: str) -> None:
@@ -150,7 +165,7 @@ class Log:
 
     async def _make(self, start: int) -> None:
         path = self.chain.path_at(start)
-        making = self._jobs.run("files", lambda: make_file(self._disk, path, self._fill))
+        making = self._jobs.run("files", lambda: make_file(self.chain.disk, path, self._fill))
         self.files[path] = await making
         self.starts.append(start)
         self._making = False
@@ -233,7 +248,7 @@ class Log:
         self.synced.advance(self.covered(begun))
         here = self.chain.path_at(self.synced.position)
         for path in [path for path in self.files if path < here]:  # nothing more is written there
-            self.files.pop(path).close()
+            close_quietly(self.files.pop(path))
         if self._timer:
             self._want_sync()
         else:  # what came meanwhile is due, or nothing came

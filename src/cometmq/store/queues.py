@@ -14,8 +14,8 @@ from cometmq.runtime import Signal
 from cometmq.store.disk import Disk, File, find_data, logger, write_all
 from cometmq.store.files import QUEUES, Chain, make_file, make_folder, remove_file
 
-FILLER = entries.pack(0, 0x7FFFFFFF, 0)
-"""Stands where a number has no record: before the first one kept, and for a damaged record."""
+NO_RECORD = (0, 0x7FFFFFFF)
+"""Position and size where a number has no record: before the first kept one, and for damage."""
 
 SMALLEST_RECORD = 91
 
@@ -72,11 +72,6 @@ class Queue:
         return bisect_left(
             numbers, position, key=lambda number: _PLACE.unpack_from(data, number * entries.SIZE)[0]
         )
-
-
-def is_filler(position: int, size: int) -> bool:
-    """The entry stands for no record."""
-    return position == 0 and size == 0x7FFFFFFF
 
 
 @dataclass(eq=False)
@@ -143,35 +138,32 @@ class Rebuilding:
 
     def open(self, topic: str, queue_id: int, starts: list[int]) -> None:
         """Finds where a queue ends, and makes everything behind that zeros."""
-        queue = Queue(topic, queue_id)
-        while starts and not self._find_end(queue, starts[-1]):
+        queue = Queue(topic, queue_id, has_files=True)
+        chain = self._files.of(queue)
+        while starts and not (count := self._trusted(chain, starts[-1])):
             # The file would hold nothing: its entries come again from the log.
-            remove_file(self._files.disk, self._files.of(queue).path_at(starts.pop()))
-        if starts:
-            self._find_begin(queue, starts[0])
-            self.queues[topic, queue_id] = queue
+            remove_file(chain.disk, chain.path_at(starts.pop()))
+        if not starts:
+            return
+        queue.max_offset = starts[-1] // entries.SIZE + count
+        queue.tail = entries.Tail(queue.max_offset)
+        with chain.open(starts[0]) as file:
+            fillers = self._search(file, 0, lambda *entry: entry == NO_RECORD)
+            queue.min_offset = min(starts[0] // entries.SIZE + fillers, queue.max_offset)
+            if queue.min_offset == 0:
+                queue.first_position = _entry(file, 0)[0]
+        self.queues[topic, queue_id] = queue
 
-    def _find_end(self, queue: Queue, start: int) -> bool:
-        with self._files.of(queue).open(start) as file:
+    def _trusted(self, chain: Chain, start: int) -> int:
+        """How many entries of a file are kept; if any, there are zeros behind them."""
+        with chain.open(start) as file:
             count = self._count(file)
-            if not count:
-                return False
-            behind = find_data(file, count * entries.SIZE, self._files.file_size)
+            behind = find_data(file, count * entries.SIZE, chain.size) if count else []
             for at, block in behind:
                 write_all(file, bytes(len(block)), at)
             if behind:
                 file.sync()
-        queue.has_files = True
-        queue.max_offset = start // entries.SIZE + count
-        queue.tail = entries.Tail(queue.max_offset)
-        return True
-
-    def _find_begin(self, queue: Queue, start: int) -> None:
-        with self._files.of(queue).open(start) as file:
-            fillers = self._search(file, 0, is_filler)
-            queue.min_offset = min(start // entries.SIZE + fillers, queue.max_offset)
-            if queue.min_offset == 0:
-                queue.first_position = _entry(file, 0)[0]
+        return count
 
     def _count(self, file: File) -> int:
         """How many entries of a file belong to records before the start."""
@@ -225,7 +217,7 @@ class Rebuilding:
             self.queues[topic, queue_id] = queue
         elif gap:
             logger.error("%s has no records for %d numbers before %d", queue.folder, gap, number)
-        queue.tail.data.extend(FILLER * (number - queue.tail.next))
+        queue.tail.data.extend(entries.pack(*NO_RECORD, 0) * (number - queue.tail.next))
         if number == 0:
             queue.first_position = position
         queue.tail.append(position, size, tag_hash)

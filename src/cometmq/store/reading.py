@@ -13,7 +13,7 @@ from cometmq.runtime import Signal
 from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger
 from cometmq.store.files import Chain
 from cometmq.store.log import Jobs, Log, Watermark
-from cometmq.store.queues import Queue, is_filler
+from cometmq.store.queues import NO_RECORD, Queue
 from cometmq.store.recovery import Recovered, sound_record
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class Reader:
         """In a thread."""
         path = chain.path_at(place)
         if path not in opened:
-            opened[path] = self._found.disk.open(path)
+            opened[path] = chain.disk.open(path)
         found = opened[path].pread(size, place % chain.size)
         if len(found) != size:
             raise StoreError(Trouble.BROKEN, "pread", path, f"{len(found)} of {size} bytes")
@@ -206,7 +206,7 @@ class Reader:
     ) -> Found:
         """Among the entries in `data`, the first of which has the number `offset`."""
         found, examined = entries.scan(data, hashes, *limits)
-        while found and is_filler(*found[0]):  # a number without a record never ends a read
+        while found and found[0] == NO_RECORD:  # a number without a record never ends a read
             data = data[examined * entries.SIZE :]
             offset += examined
             found, examined = entries.scan(data, hashes, *limits)

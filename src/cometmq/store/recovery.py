@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from cometmq.kernel import records
 from cometmq.store.directory import (
-    FIRST,
     Directory,
     Mark,
     Position,
@@ -88,7 +87,6 @@ class Recovered:
     """What a store begins with: all that a directory holds, made true again. Blocking."""
 
     def __init__(self, disk: Disk, settings: StoreSettings, lock: File, found: Directory) -> None:
-        self.disk = disk
         self.settings = settings
         self.lock = lock
         """Whoever closes it gives the directory back."""
@@ -98,7 +96,7 @@ class Recovered:
         for name in disk.list(NURSERY):
             if name.startswith("new-"):  # the last process ended before it was whole
                 disk.remove(f"{NURSERY}/{name}")
-        position = found.position or FIRST
+        position = found.position
         start = written_again_from(position)
         rebuilding = Rebuilding(files, start)
         self.queues = rebuilding.queues
@@ -184,13 +182,13 @@ class Recovered:
     def _keep_aside(self, end: int, behind: list[tuple[int, bytes]]) -> None:
         if not behind:
             return
-        number = sum(name.startswith("cut-") for name in self.disk.list(NURSERY))
+        number = sum(name.startswith("cut-") for name in self.log.disk.list(NURSERY))
         path = f"{NURSERY}/cut-{number:06d}-{end:020d}"
 
         def fill(file: File) -> None:
             for at, data in behind:
                 write_all(file, data, at - end)
 
-        make_file(self.disk, path, fill).close()
+        make_file(self.log.disk, path, fill).close()
         length = sum(len(data) for _, data in behind)
         logger.warning("the log ends at %d: %d bytes behind it are in %s", end, length, path)

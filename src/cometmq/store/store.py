@@ -37,7 +37,6 @@ class Store:
         self.store_host = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
         """Address and port of the broker, as records carry it; may be set until the first send."""
         self._found = found
-        self._threads = threads
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._queues = found.queues
@@ -268,7 +267,7 @@ class Store:
         for part in (self._filer, self._log, self._reader):
             part.close()
         try:
-            await self._threads.run("files", lambda: self._leave(is_clean))
+            await self._jobs.run("files", lambda: self._leave(is_clean))
         except StoreError as error:
             logger.error("the store was not closed cleanly: %s", error)
 
@@ -290,5 +289,4 @@ class Store:
         with closing(self._found.lock):
             if is_clean:
                 end = self.written.position
-                unused = [start for start in self._log.starts if start >= end]
-                leave(self._found.disk, list(map(self._log.chain.path_at, unused)))
+                leave(self._found.log, [start for start in self._log.starts if start >= end])
