@@ -3,12 +3,12 @@
 # fmt: off
 from cometmq.store.disk import Disk, File, LocalDisk, StoreError, StoreRefused, Trouble
 from cometmq.store.files import Table
-from cometmq.store.log import Fault, Watermark
+from cometmq.store.log import Fault, NotTaken, Watermark
 from cometmq.store.memory import MemoryDisk
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Cold, Found, Status
 from cometmq.store.settings import FlushDiskType, StoreSettings
-from cometmq.store.store import NotTaken, Store
+from cometmq.store.store import Store
 
 __all__ = [
     "Cold", "Disk", "Fault", "File", "FlushDiskType", "Found", "LocalDisk", "MemoryDisk",

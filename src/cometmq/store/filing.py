@@ -41,7 +41,7 @@ class Filer:
         """Written, and not visible yet."""
         self.visible = Watermark(found.mark)
         self._dirty: dict[Queue, None] = {}
-        self._timer = Timer(self._due)
+        self._timer = Timer(self.begin)
         self._is_filing = False
         self._stopped = False
         log.synced.watch(lambda _: self._show())
@@ -114,10 +114,6 @@ class Filer:
             self.begin()
         if self.unfiled and self._may_begin:
             self._timer.start(self._found.settings.flush_interval_consume_queue / 1000)
-
-    def _due(self) -> None:
-        self.begin()
-        self._want()
 
     def begin(self) -> None:
         """Starts a round over everything that is synced and visible now."""

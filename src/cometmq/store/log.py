@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cometmq.kernel import headers, records
-from cometmq.runtime import Signal, Threads, Timer
+from cometmq.protocol import ResponseCode
+from cometmq.runtime import CometError, Signal, Threads, Timer
 from cometmq.store.directory import Mark
 from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger, write_all
 from cometmq.store.files import make_file
@@ -17,6 +18,14 @@ from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered
 
 T = TypeVar("T")
+
+
+class NotTaken(CometError):
+    """A send that is not stored: the response code for its sender, and why."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code: int = code
 
 
 @dataclass(frozen=True)
@@ -148,12 +157,12 @@ class Log:
 
     # Files
 
-    def is_hopeless(self, position: int) -> bool:
-        """There is no file for this position, and it could not be made."""
-        if self.trouble is None or self.chain.path_at(position) in self.files:
-            return False
-        self.make_ahead(position)  # perhaps there is space again; this one is refused all the same
-        return True
+    def expect_file(self, position: int) -> None:
+        """NotTaken where there is no file for this position, and it could not be made."""
+        if self.trouble is not None and self.chain.path_at(position) not in self.files:
+            self.make_ahead(position)  # perhaps there is space again; this send is refused still
+            why = f"the commit log has no file for it: {self.trouble}"
+            raise NotTaken(ResponseCode.SYSTEM_ERROR, why)
 
     def make_ahead(self, end: int) -> None:
         """One file more than a log that ends there needs is there, or on its way."""

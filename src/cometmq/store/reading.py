@@ -210,10 +210,9 @@ class Reader:
             data = data[examined * entries.SIZE :]
             offset += examined
             found, examined = entries.scan(data, hashes, *limits)
-        status, body, count = Status.NO_MATCHED_MESSAGE, b"", 0
+        body, count = self._records(read, queue, found, range(offset, offset + examined))
+        status = Status.NO_MATCHED_MESSAGE
         if found:
-            numbers = range(offset, offset + examined)
-            body, count = self._records(read, queue, found, numbers)
             status = Status.FOUND if count else Status.MESSAGE_WAS_REMOVING
         elif data and not examined:
             logger.error("no entry %d in %s, passed over", offset, queue.folder)

@@ -7,25 +7,17 @@ from contextlib import closing
 
 from cometmq.kernel import Malformed, headers, records
 from cometmq.protocol import ResponseCode
-from cometmq.runtime import Clock, CometError, Threads, Timer
+from cometmq.runtime import Clock, Threads, Timer
 from cometmq.store.directory import Mark, leave
 from cometmq.store.disk import Disk, StoreError, logger
 from cometmq.store.filing import Filer
-from cometmq.store.log import Fault, Jobs, Log, Turn
+from cometmq.store.log import Fault, Jobs, Log, NotTaken, Turn
 from cometmq.store.queues import Queue
 from cometmq.store.reading import Reader
 from cometmq.store.recovery import Recovered, recover
 from cometmq.store.settings import StoreSettings
 
 LONGEST_PROPERTIES = 32767
-
-
-class NotTaken(CometError):
-    """A send that is not stored: the response code for its sender, and why."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.code: int = code
 
 
 class Store:
@@ -150,16 +142,11 @@ class Store:
         if size + 8 > log.chain.size:
             raise self.too_large()
         start = log.chain.start_of(end) + log.chain.size
-        self._check_file(start)
+        log.expect_file(start)
         self._segment.blank()
         self._segment = records.Segment(start, log.chain.size)
         turn.segments.append(self._segment)
         log.make_ahead(start)
-
-    def _check_file(self, position: int) -> None:
-        if self._log.is_hopeless(position):
-            why = f"the commit log has no file for it: {self._log.trouble}"
-            raise NotTaken(ResponseCode.SYSTEM_ERROR, why)
 
     def _begin_turn(self) -> Turn:
         """Starts to collect until the loop comes round."""
@@ -170,7 +157,7 @@ class Store:
         if self.is_busy:
             why = "the disk does not keep up, try again a little later"
             raise NotTaken(ResponseCode.SYSTEM_BUSY, why)
-        self._check_file(end)
+        log.expect_file(end)
         # The clock may go back; what readers search by time may not.
         self._store_ms = max(self._store_ms, self._clock.now_ms())
         self._segment = records.Segment(end, log.chain.size - end % log.chain.size)
