@@ -6,7 +6,6 @@ record is on the disk and visible; P, the position behind which entries may be m
 the end of the last round.
 """
 
-import asyncio
 from collections import deque
 
 from cometmq.kernel import entries
@@ -138,12 +137,12 @@ class Filer:
         self._is_filing = False
         self._want()
 
-    def _write(self, pieces: list[Piece]) -> "asyncio.Future[None]":
+    async def _write(self, pieces: list[Piece]) -> None:
         def work() -> None:
             for queue, first, data in pieces:
                 self._found.files.write(queue, first, data)
 
-        return self._jobs.run("files", work)
+        await self._jobs.run("files", work)
 
     def _fail(self, error: StoreError) -> None:
         self._log.stop(f"the consume queues could not be written: {error}")

@@ -4,8 +4,9 @@ Positions are those of the whole log; a file is named by the position of its fir
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
+from types import coroutine
 from typing import Any, TypeVar
 
 from cometmq.kernel import headers, records
@@ -59,47 +60,49 @@ class Watermark(Signal[int]):
 
 
 class Jobs:
-    """Coroutines whose blocking work is done in threads."""
+    """Coroutines that wait for blocking work in threads, and for nothing else."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
-        self._running: dict[asyncio.Task[None], None] = {}
+        self._running = 0
         self._ended: Signal[None] = Signal()
 
-    def run(self, lane: str, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """Does `work` in the thread of its lane; all that fails there is a StoreError."""
+    def start(
+        self,
+        job: Coroutine["asyncio.Future[Any]", None, None],
+        failed: Callable[[StoreError], None],
+    ) -> None:
+        """Begins a job, at once: as a task it would begin a turn of the loop later. `failed` is
+        called where its work has failed."""
 
-        def told() -> T:
+        def go_on(_: object) -> None:
             try:
-                return work()
-            except StoreError:
-                raise
-            except Exception as error:
-                # A bug of ours must not leave anybody waiting, nor be hidden.
-                logger.exception("a job of the store has failed")
-                raise StoreError(Trouble.BROKEN, "a job", "the store", repr(error)) from error
-
-        return self._threads.run(lane, told)
-
-    def start(self, job: Coroutine[Any, Any, None], failed: Callable[[StoreError], None]) -> None:
-        """Begins a job; `failed` is called where its work has failed."""
-
-        def ended(task: "asyncio.Task[None]") -> None:
-            del self._running[task]
-            self._ended.fire(None)
-            error = None if task.cancelled() else task.exception()
-            if isinstance(error, StoreError):
+                job.send(None).add_done_callback(go_on)
+            except StopIteration:
+                pass  # it has come to its end
+            except StoreError as error:
                 failed(error)
-            elif error is not None:  # a bug, in whoever was told of the outcome
-                raise error
 
-        task = asyncio.get_running_loop().create_task(job)
-        self._running[task] = None
-        task.add_done_callback(ended)
+        go_on(None)
+
+    @coroutine
+    def run(self, lane: str, work: Callable[[], T]) -> Generator["asyncio.Future[T]", None, T]:
+        """For a job: does `work` in the thread of its lane."""
+        future = self._threads.run(lane, work)
+        self._running += 1
+        yield future
+        self._running -= 1
+        self._ended.fire(None)
+        error = future.exception()
+        if error is not None and not isinstance(error, StoreError):
+            # A bug of ours must not leave anybody waiting, nor be hidden.
+            logger.error("a job of the store has failed", exc_info=error)
+            raise StoreError(Trouble.BROKEN, "a job", "the store", repr(error)) from error
+        return future.result()
 
     async def idle(self) -> None:
         """Returns when no job is running, at once if none is."""
-        while self._running:  # the one that ended may have been followed by others
+        while self._running:  # what ended may have been followed by more
             await self._ended.next()
 
 
@@ -174,8 +177,8 @@ class Log:
 
     async def _make(self, start: int) -> None:
         path = self.chain.path_at(start)
-        making = self._jobs.run("files", lambda: make_file(self.chain.disk, path, self._fill))
-        self.files[path] = await making
+        file = await self._jobs.run("files", lambda: make_file(self.chain.disk, path, self._fill))
+        self.files[path] = file
         self.starts.append(start)
         self._making = False
         self.trouble = None
@@ -237,22 +240,15 @@ class Log:
             return
         places = range(self.chain.start_of(start), begun.end, self.chain.size)
         files = [self.files[self.chain.path_at(place)] for place in places]
+        self.syncing_since = asyncio.get_running_loop().time()
+        self._jobs.start(self._sync(files, begun), self.sync_failed)
 
+    async def _sync(self, files: list[File], begun: Mark) -> None:
         def work() -> None:
             for file in files:
                 sync_log_file(file)
 
-        self.syncing_since = asyncio.get_running_loop().time()
-        # The thread begins before the loop comes to the job.
-        self._jobs.start(self._end_sync(self._jobs.run("sync", work), begun), self.sync_failed)
-
-    def covered(self, begun: Mark) -> Mark:
-        """How far a sync reaches that ends now: what was written when it began, not what came
-        while it ran."""
-        return begun
-
-    async def _end_sync(self, syncing: "asyncio.Future[None]", begun: Mark) -> None:
-        await syncing
+        await self._jobs.run("sync", work)
         self.syncing_since = None
         self.synced.advance(self.covered(begun))
         here = self.chain.path_at(self.synced.position)
@@ -262,6 +258,11 @@ class Log:
             self._want_sync()
         else:  # what came meanwhile is due, or nothing came
             self.sync()
+
+    def covered(self, begun: Mark) -> Mark:
+        """How far a sync reaches that ends now: what was written when it began, not what came
+        while it ran."""
+        return begun
 
     def sync_failed(self, error: StoreError) -> None:
         """After a failed sync nobody knows what the disk has, and the page cache may call it clean:

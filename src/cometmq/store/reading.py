@@ -99,10 +99,11 @@ class Reader:
         if offset > high:
             return Found(Status.OFFSET_OVERFLOW_BADLY, high, low, high)
         filed, tail = self._entries(queue, offset, most)
-        files, start = self._found.files.of(queue), offset * entries.SIZE
 
         def work(read: Read) -> Found:
-            data = read(files, start, filed) + tail if filed else tail
+            data = tail
+            if filed:
+                data = read(self._found.files.of(queue), offset * entries.SIZE, filed) + tail
             limits = self._limits(data, most, most_bytes)
             return self._find(read, queue, offset, data, hashes, limits)
 

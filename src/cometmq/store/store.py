@@ -29,6 +29,7 @@ class Store:
         self.store_host = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
         """Address and port of the broker, as records carry it; may be set until the first send."""
         self._found = found
+        self._threads = threads
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._queues = found.queues
@@ -254,7 +255,7 @@ class Store:
         for part in (self._filer, self._log, self._reader):
             part.close()
         try:
-            await self._jobs.run("files", lambda: self._leave(is_clean))
+            await self._threads.run("files", lambda: self._leave(is_clean))
         except StoreError as error:
             logger.error("the store was not closed cleanly: %s", error)
 
