@@ -180,16 +180,16 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
         )
     found.synced = max((slot.synced for slot in slots), default=0)
     end = starts[-1] + log.size if starts else 0
-    there = [one for one in slots if _is_there(log, starts, one)]
+    position = next((one for one in slots if _is_there(log, starts, one)), None)
     if slots and not slots[0].mark.size:
-        there = slots  # nothing was filed yet
-    if not there or found.synced > end:
+        position = slots[0]  # nothing was filed yet
+    if position is None or found.synced > end:
         raise StoreRefused(
             "the commit log is not the one that comet/position belongs to: the original may have "
             "changed it, or files are missing; put the directory back as it was"
         )
-    found.position = there[0]
-    found.is_newest = found.position is slots[0] and len(slots) == 2
+    found.position = position
+    found.is_newest = position is slots[0] and len(slots) == 2
     return found
 
 
