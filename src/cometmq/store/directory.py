@@ -18,9 +18,9 @@ from cometmq.store.files import (
     LOG,
     NURSERY,
     QUEUES,
+    Chain,
     keep_names,
     make_folder,
-    path_of,
     remove_file,
     write_file,
 )
@@ -43,7 +43,7 @@ _CHECKPOINT = struct.Struct(">qqqqq")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The end of a record, and that record: where, how long, when it was stored."""
+    """A place behind a record, and that record: where, how long, when it was stored."""
 
     end: int = 0
     offset: int = -1
@@ -86,9 +86,8 @@ FIRST = Position(1, Mark(), 0, 0)
 class PositionFile:
     """The position file and the checkpoint, which advance together."""
 
-    def __init__(self, disk: Disk, log_file_size: int, last: Position) -> None:
-        self._disk = disk
-        self._log_file_size = log_file_size
+    def __init__(self, log: Chain, last: Position) -> None:
+        self._log = log
         self.last = last
         # It may be in the page cache only, if the last process was killed or its sync failed: the
         # other slot is not given up for that.
@@ -96,25 +95,16 @@ class PositionFile:
 
     def advance(self, mark: Mark, synced: int) -> None:
         """Writes the next slot and then the checkpoint; each is on the disk before the next."""
-        crc = zlib.crc32(record_before(self._disk, self._log_file_size, mark))
+        crc = zlib.crc32(self._log.read(mark.offset, mark.size)) if mark.size else 0
         position = Position(self.last.number + 1, mark, synced, crc)
         self._write(position)
         self.last = position
-        write_checkpoint(self._disk, mark)
+        write_checkpoint(self._log.disk, mark)
 
     def _write(self, position: Position) -> None:
-        with closing(self._disk.open(POSITION)) as file:
+        with closing(self._log.disk.open(POSITION)) as file:
             write_all(file, position.pack(), position.number % 2 * SLOT_SIZE)
             file.sync()
-
-
-def record_before(disk: Disk, log_file_size: int, mark: Mark) -> bytes:
-    """The record that ends at a mark, as it lies in the log; no bytes where there was none yet."""
-    if not mark.size:
-        return b""
-    inside = mark.offset % log_file_size
-    with closing(disk.open(path_of(LOG, mark.offset - inside))) as file:
-        return file.pread(mark.size, inside)
 
 
 def create_position(disk: Disk) -> None:
@@ -142,12 +132,6 @@ def write_checkpoint(disk: Disk, mark: Mark) -> None:
     write_file(disk, CHECKPOINT, _sealed(data.ljust(CHECKPOINT_SIZE - _SUM_SIZE, b"\0")))
 
 
-def checkpoint_is_ours(disk: Disk) -> bool:
-    """Nobody else has written the checkpoint since."""
-    content = read_file(disk, CHECKPOINT) or b""
-    return len(content) == CHECKPOINT_SIZE and content == _sealed(content[:-_SUM_SIZE])
-
-
 def _sealed(data: bytes) -> bytes:
     return data + zlib.crc32(data).to_bytes(_SUM_SIZE, "big")
 
@@ -156,12 +140,13 @@ def _sealed(data: bytes) -> bytes:
 class Directory:
     """A directory that may be opened."""
 
+    log: Chain
     starts: list[int]
     """Where the files of the log begin."""
     queues: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """Where the files of each queue begin, in bytes of the queue."""
-    position: Position | None = None
-    """The slot to go on from; None in an empty directory."""
+    position: Position = FIRST
+    """The slot to go on from."""
     is_newest: bool = True
     """That slot is the last one that was written."""
     synced: int = 0
@@ -170,16 +155,15 @@ class Directory:
 
 def inspect(disk: Disk, settings: StoreSettings) -> Directory:
     """Looks at a directory; StoreRefused, with nothing changed, where it must not be opened."""
-    log_size = settings.mapped_file_size_commit_log
-    queue_size = settings.mapped_file_size_consume_queue
-    starts = _starts(disk, LOG, log_size, "mappedFileSizeCommitLog")
-    found = Directory(starts)
+    log = Chain(disk, LOG, settings.mapped_file_size_commit_log)
+    starts = _starts(log, "mappedFileSizeCommitLog")
+    found = Directory(log, starts)
     for topic in disk.list(QUEUES):
         for name in disk.list(f"{QUEUES}/{topic}"):
             if name.isdigit():  # the original passes over all others
-                folder = f"{QUEUES}/{topic}/{name}"
-                files = _starts(disk, folder, queue_size, "mappedFileSizeConsumeQueue")
-                found.queues[topic, int(name)] = files
+                size = settings.mapped_file_size_consume_queue
+                queue = Chain(disk, f"{QUEUES}/{topic}/{name}", size)
+                found.queues[topic, int(name)] = _starts(queue, "mappedFileSizeConsumeQueue")
     slots = read_slots(disk)
     if slots is None:
         if starts or found.queues:
@@ -188,26 +172,29 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
                 "store of the original comes with a later version; choose another directory"
             )
         return found
-    if not checkpoint_is_ours(disk):
+    checkpoint = read_file(disk, CHECKPOINT) or b""
+    if len(checkpoint) != CHECKPOINT_SIZE or checkpoint != _sealed(checkpoint[:-_SUM_SIZE]):
         raise StoreRefused(
             "the original has opened this store since CometMQ did (the checkpoint is not ours): "
             "taking such a store back comes with a later version"
         )
     found.synced = max((slot.synced for slot in slots), default=0)
-    end = starts[-1] + log_size if starts else 0
-    found.position = next((one for one in slots if _is_there(disk, log_size, starts, one)), None)
+    end = starts[-1] + log.size if starts else 0
+    position = next((one for one in slots if _is_there(log, starts, one)), None)
     if slots and not slots[0].mark.size:
-        found.position = slots[0]  # nothing was filed yet
-    if found.position is None or found.synced > end:
+        position = slots[0]  # nothing was filed yet
+    if position is None or found.synced > end:
         raise StoreRefused(
             "the commit log is not the one that comet/position belongs to: the original may have "
             "changed it, or files are missing; put the directory back as it was"
         )
-    found.is_newest = found.position is slots[0] and len(slots) == 2
+    found.position = position
+    found.is_newest = position is slots[0] and len(slots) == 2
     return found
 
 
-def _starts(disk: Disk, folder: str, size: int, key: str) -> list[int]:
+def _starts(chain: Chain, key: str) -> list[int]:
+    disk, folder, size = chain.disk, chain.folder, chain.size
     names = disk.list(folder)
     for name in names:
         path = f"{folder}/{name}"
@@ -226,11 +213,11 @@ def _starts(disk: Disk, folder: str, size: int, key: str) -> list[int]:
     return starts
 
 
-def _is_there(disk: Disk, log_size: int, starts: list[int], slot: Position) -> bool:
+def _is_there(log: Chain, starts: list[int], slot: Position) -> bool:
     """The record before the mark lies where the slot says."""
-    if slot.mark.offset - slot.mark.offset % log_size not in starts:
+    if log.start_of(slot.mark.offset) not in starts:
         return False
-    data = record_before(disk, log_size, slot.mark)
+    data = log.read(slot.mark.offset, slot.mark.size)
     # One flipped bit in this very record must not lock the whole store. Its store time, behind a
     # born host of either length, tells it from any other record that could lie at the same place.
     time = slot.mark.store_ms.to_bytes(8, "big", signed=True)
@@ -264,7 +251,7 @@ def prepare(disk: Disk, settings: StoreSettings, lock: File) -> Directory:
     was_in_use = disk.size(ABORT) is not None
     # From here on the directory needs recovery, whoever opens it next.
     write_file(disk, ABORT, str(disk.process_id).encode())
-    if found.position is None:
+    if disk.size(POSITION) is None:
         create_position(disk)
     if was_in_use:
         # The process that was killed may have named files and not made the names durable. They
@@ -275,9 +262,9 @@ def prepare(disk: Disk, settings: StoreSettings, lock: File) -> Directory:
     return found
 
 
-def leave(disk: Disk, unused: list[int]) -> None:
+def leave(log: Chain, unused: list[int]) -> None:
     """Removes what says that the directory is in use: log files made ahead, then `abort`."""
     for start in unused:
-        disk.remove(path_of(LOG, start))
-    keep_names(disk, LOG)
-    remove_file(disk, ABORT)
+        log.disk.remove(log.path_at(start))
+    keep_names(log.disk, LOG)
+    remove_file(log.disk, ABORT)

@@ -1,6 +1,8 @@
 """How files come to be: whole or not at all, under a name that outlives a power cut."""
 
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 
 from cometmq.protocol import fastjson
 from cometmq.store.disk import Disk, File, StoreRefused, logger, read_file, write_all
@@ -12,9 +14,31 @@ NURSERY = "comet"
 """Our own folder in the root; what is unfinished lies there under a name that begins `new-`."""
 
 
-def path_of(folder: str, start: int) -> str:
-    """The file of the log or of a queue that begins at this byte."""
-    return f"{folder}/{start:020d}"
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Files of one size, each of which begins where the one before it ends: the log, or a queue.
+    A file is named by the place of its first byte."""
+
+    disk: Disk
+    folder: str
+    size: int
+
+    def start_of(self, place: int) -> int:
+        """Where the file begins that holds a place."""
+        return place - place % self.size
+
+    def path_at(self, place: int) -> str:
+        """The path of that file."""
+        return f"{self.folder}/{self.start_of(place):020d}"
+
+    def open(self, place: int) -> "closing[File]":
+        """That file, for a block."""
+        return closing(self.disk.open(self.path_at(place)))
+
+    def read(self, place: int, size: int) -> bytes:
+        """So many bytes from a place on, all of one file."""
+        with self.open(place) as file:
+            return file.pread(size, place % self.size)
 
 
 def make_folder(disk: Disk, path: str) -> None:

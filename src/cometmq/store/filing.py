@@ -7,9 +7,6 @@ the end of the last round.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import islice
 
 from cometmq.kernel import entries
 from cometmq.runtime import Timer
@@ -41,14 +38,17 @@ class Filer:
         self.promised = log.synced if found.settings.is_sync else log.written
         self._hidden: deque[Turn] = deque()
         """Written, and not visible yet."""
-        self.visible = Watermark(found.end, found.mark)
+        self.visible = Watermark(found.mark)
         self._dirty: dict[Queue, None] = {}
-        self._timer = Timer(self._due)
+        self._timer = Timer(self.begin)
         self._is_filing = False
-        self._has_failed = False
         self._stopped = False
         log.synced.watch(lambda _: self._show())
         log.synced.faults.watch(self._fault)
+
+    @property
+    def _may_begin(self) -> bool:
+        return not self._is_filing and self._log.read_only is None
 
     @property
     def unfiled(self) -> int:
@@ -69,10 +69,11 @@ class Filer:
                 births.append(_oldest(queue, end - queue.tail.first))
         if births:
             turn.has_births = True
-            self._write(births, lambda: self._born(turn))
+            self._jobs.start(self._bear(turn, births), self._fail)
         self._show()
 
-    def _born(self, turn: Turn) -> None:
+    async def _bear(self, turn: Turn, births: list[Piece]) -> None:
+        await self._write(births)
         turn.has_births = False
         self._show()
 
@@ -110,51 +111,40 @@ class Filer:
         if self.unfiled >= self._found.settings.unindexed_limit // 2:
             self._log.sync()
             self.begin()
-        if self.unfiled and not (self._is_filing or self._has_failed or self._stopped):
+        if self.unfiled and self._may_begin:
             self._timer.start(self._found.settings.flush_interval_consume_queue / 1000)
-
-    def _due(self) -> None:
-        self.begin()
-        self._want()
 
     def begin(self) -> None:
         """Starts a round over everything that is synced and visible now."""
         goal = min(self._log.synced.mark, self.visible.mark, key=lambda mark: mark.end)
-        may_begin = not (self._is_filing or self._has_failed)
-        if may_begin and goal.end > self._found.position.last.mark.end:
+        if self._may_begin and goal.end > self._found.position.last.mark.end:
             self._is_filing = True
-            self._next_slice(goal, iter(tuple(self._dirty)))
+            self._jobs.start(self._round(goal), self._fail)
 
-    def _next_slice(self, goal: Mark, todo: Iterator[Queue]) -> None:
-        queues = list(islice(todo, SLICE_QUEUES))
-        if queues:
+    async def _round(self, goal: Mark) -> None:
+        dirty = tuple(self._dirty)
+        for at in range(0, len(dirty), SLICE_QUEUES):
+            queues = dirty[at : at + SLICE_QUEUES]
             counts = [(queue, queue.entries_below(goal.end)) for queue in queues]
             pieces = [_oldest(queue, count) for queue, count in counts if count]
-            self._write(pieces, lambda: self._sliced(goal, todo, pieces))
-        else:
-            work = partial(self._found.position.advance, goal, self._log.synced.position)
-            self._jobs.run("files", work, self._ended, self._fail)
-
-    def _sliced(self, goal: Mark, todo: Iterator[Queue], pieces: list[Piece]) -> None:
-        for queue, _, data in pieces:
-            queue.tail.drop(len(data) // entries.SIZE)
-            if not queue.tail.data:
-                del self._dirty[queue]
-        self._next_slice(goal, todo)
-
-    def _ended(self, _: None) -> None:
+            await self._write(pieces)
+            for queue, _, data in pieces:
+                queue.tail.drop(len(data) // entries.SIZE)
+                if not queue.tail.data:
+                    del self._dirty[queue]
+        position, synced = self._found.position, self._log.synced.position
+        await self._jobs.run("files", lambda: position.advance(goal, synced))
         self._is_filing = False
         self._want()
 
-    def _write(self, pieces: list[Piece], done: Callable[[], None]) -> None:
+    async def _write(self, pieces: list[Piece]) -> None:
         def work() -> None:
             for queue, first, data in pieces:
-                self._found.files.write(queue.folder, first, data)
+                self._found.files.write(queue, first, data)
 
-        self._jobs.run("files", work, lambda _: done(), self._fail)
+        await self._jobs.run("files", work)
 
     def _fail(self, error: StoreError) -> None:
-        self._has_failed = True
         self._log.stop(f"the consume queues could not be written: {error}")
 
     def close(self) -> None:

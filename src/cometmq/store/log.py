@@ -4,15 +4,17 @@ Positions are those of the whole log; a file is named by the position of its fir
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from types import coroutine
+from typing import Any, TypeVar
 
 from cometmq.kernel import headers, records
-from cometmq.runtime import Signal, Threads, Timer
+from cometmq.protocol import ResponseCode
+from cometmq.runtime import Refused, Signal, Threads, Timer
 from cometmq.store.directory import Mark
 from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger, write_all
-from cometmq.store.files import LOG, make_file, path_of
+from cometmq.store.files import make_file
 from cometmq.store.queues import Queue
 from cometmq.store.recovery import Recovered
 
@@ -36,11 +38,9 @@ class Watermark(Signal[int]):
     """A position of the log that only grows: everything before it has come so far. Fires with
     each move."""
 
-    def __init__(self, position: int, mark: Mark) -> None:
+    def __init__(self, mark: Mark) -> None:
         super().__init__()
-        self.position = position
-        self.mark = mark
-        """The last record before it."""
+        self.position, self.mark = mark.end, mark
         self.faults: Signal[Fault] = Signal()
         """What lies beyond a fault at this moment will not come."""
 
@@ -52,40 +52,49 @@ class Watermark(Signal[int]):
 
 
 class Jobs:
-    """Blocking work in threads: one of two functions is called on the loop when it is over."""
+    """Coroutines that wait for blocking work in threads, and for nothing else."""
 
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._running = 0
         self._ended: Signal[None] = Signal()
 
-    def run(
+    def start(
         self,
-        lane: str,
-        work: Callable[[], T],
-        done: Callable[[T], None],
+        job: Coroutine["asyncio.Future[Any]", None, None],
         failed: Callable[[StoreError], None],
     ) -> None:
-        """Does `work` in the thread of its lane."""
+        """Begins a job, at once: as a task it would begin a turn of the loop later. `failed` is
+        called where its work has failed."""
 
-        def ended(future: "asyncio.Future[T]") -> None:
-            self._running -= 1
-            self._ended.fire(None)
-            error = future.exception()
-            if error is None:
-                done(future.result())
-            elif isinstance(error, StoreError):
+        def go_on(_: object) -> None:
+            try:
+                job.send(None).add_done_callback(go_on)
+            except StopIteration:
+                pass  # it has come to its end
+            except StoreError as error:
                 failed(error)
-            else:  # a bug of ours must not leave anybody waiting, nor be hidden
-                failed(StoreError(Trouble.BROKEN, "a job", "the store", repr(error)))
-                raise error
 
+        go_on(None)
+
+    @coroutine
+    def run(self, lane: str, work: Callable[[], T]) -> Generator["asyncio.Future[T]", None, T]:
+        """For a job: does `work` in the thread of its lane."""
+        future = self._threads.run(lane, work)
         self._running += 1
-        self._threads.run(lane, work).add_done_callback(ended)
+        yield future
+        self._running -= 1
+        self._ended.fire(None)
+        error = future.exception()
+        if error is not None and not isinstance(error, StoreError):
+            # A bug of ours must not leave anybody waiting, nor be hidden.
+            logger.error("a job of the store has failed", exc_info=error)
+            raise StoreError(Trouble.BROKEN, "a job", "the store", repr(error)) from error
+        return future.result()
 
     async def idle(self) -> None:
         """Returns when no job is running, at once if none is."""
-        while self._running:  # the one that ended may have been followed by others
+        while self._running:  # what ended may have been followed by more
             await self._ended.next()
 
 
@@ -117,14 +126,11 @@ class Log:
     interval."""
 
     def __init__(self, found: Recovered, jobs: Jobs, on_file: Callable[[], None]) -> None:
-        self._disk = found.disk
         self._settings = found.settings
         self._jobs = jobs
         self._on_file = on_file
-        self.file_size = found.settings.mapped_file_size_commit_log
-        self.starts = found.starts
-        self.written = Watermark(found.end, found.mark)
-        self.synced = Watermark(found.end, found.mark)
+        self.chain, self.starts = found.log, found.starts
+        self.written, self.synced = Watermark(found.mark), Watermark(found.mark)
         self.read_only: str | None = None
         """Why nothing can be stored any more."""
         self.trouble: str | None = None
@@ -133,18 +139,10 @@ class Log:
         self.syncing_since: float | None = None
         """When the sync was begun that is running, or has failed: no other one begins."""
         self._timer = Timer(self.sync)
-        paths = [path_of(LOG, start) for start in found.starts]
-        here = self.path_at(found.end)
-        self.files = {path: self._disk.open(path) for path in paths if path >= here}
+        paths = [self.chain.path_at(start) for start in found.starts]
+        here = self.chain.path_at(found.mark.end)
+        self.files = {path: self.chain.disk.open(path) for path in paths if path >= here}
         """Open: those that still have to be written or synced, by their paths."""
-
-    def start_of(self, position: int) -> int:
-        """Where the file begins that holds a position."""
-        return position - position % self.file_size
-
-    def path_at(self, position: int) -> str:
-        """The path of that file."""
-        return path_of(LOG, self.start_of(position))
 
     def stop(self, why: str) -> None:
         """Nothing can be stored any more."""
@@ -154,38 +152,35 @@ class Log:
 
     # Files
 
-    def is_hopeless(self, position: int) -> bool:
-        """There is no file for this position, and it could not be made."""
-        if self.trouble is None or self.path_at(position) in self.files:
-            return False
-        self.make_ahead(position)  # perhaps there is space again; this one is refused all the same
-        return True
+    def expect_file(self, position: int) -> None:
+        """Refused where there is no file for this position, and it could not be made."""
+        if self.trouble is not None and self.chain.path_at(position) not in self.files:
+            self.make_ahead(position)  # perhaps there is space again; this send is refused still
+            why = f"the commit log has no file for it: {self.trouble}"
+            raise Refused(ResponseCode.SYSTEM_ERROR, why)
 
     def make_ahead(self, end: int) -> None:
         """One file more than a log that ends there needs is there, or on its way."""
-        here = self.start_of(self.written.position)
-        start = self.starts[-1] + self.file_size if self.starts else here
-        if not self._making and start <= self.start_of(end) + self.file_size:
+        here = self.chain.start_of(self.written.position)
+        start = self.starts[-1] + self.chain.size if self.starts else here
+        if not self._making and start <= self.chain.start_of(end) + self.chain.size:
             self._making = True
-            self._jobs.run(
-                "files",
-                lambda: make_file(self._disk, path_of(LOG, start), self._fill),
-                lambda file: self._made(start, file),
-                self._not_made,
-            )
+            self._jobs.start(self._make(start), self._not_made)
+
+    async def _make(self, start: int) -> None:
+        path = self.chain.path_at(start)
+        file = await self._jobs.run("files", lambda: make_file(self.chain.disk, path, self._fill))
+        self.files[path] = file
+        self.starts.append(start)
+        self._making = False
+        self.trouble = None
+        self._on_file()
 
     def _fill(self, file: File) -> None:
         if self._settings.allocate_commit_log:
-            file.allocate(self.file_size)
+            file.allocate(self.chain.size)
         else:
-            file.truncate(self.file_size)
-
-    def _made(self, start: int, file: File) -> None:
-        self._making = False
-        self.trouble = None
-        self.starts.append(start)
-        self.files[path_of(LOG, start)] = file
-        self._on_file()
+            file.truncate(self.chain.size)
 
     def _not_made(self, error: StoreError) -> None:
         self._making = False
@@ -196,7 +191,7 @@ class Log:
 
     def has_files(self, turn: Turn) -> bool:
         """All files that it belongs to are there."""
-        return all(self.path_at(one.position) in self.files for one in turn.segments)
+        return all(self.chain.path_at(one.position) in self.files for one in turn.segments)
 
     def write(self, turn: Turn) -> None:
         """Writes all of a turn, or nothing."""
@@ -213,7 +208,7 @@ class Log:
             raise
 
     def _write(self, data: bytes | bytearray, position: int) -> None:
-        write_all(self.files[self.path_at(position)], data, position % self.file_size)
+        write_all(self.files[self.chain.path_at(position)], data, position % self.chain.size)
 
     def advance(self, mark: Mark) -> None:
         """Everything up to there is written: sees to it that it is synced in time."""
@@ -235,31 +230,31 @@ class Log:
         begun, start = self.written.mark, self.synced.position
         if self.syncing_since is not None or begun.end <= start:
             return
-        places = range(self.start_of(start), begun.end, self.file_size)
-        files = [self.files[self.path_at(place)] for place in places]
+        places = range(self.chain.start_of(start), begun.end, self.chain.size)
+        files = [self.files[self.chain.path_at(place)] for place in places]
+        self.syncing_since = asyncio.get_running_loop().time()
+        self._jobs.start(self._sync(files, begun), self.sync_failed)
 
+    async def _sync(self, files: list[File], begun: Mark) -> None:
         def work() -> None:
             for file in files:
                 sync_log_file(file)
 
-        self.syncing_since = asyncio.get_running_loop().time()
-        self._jobs.run("sync", work, lambda _: self._ended(begun), self.sync_failed)
+        await self._jobs.run("sync", work)
+        self.syncing_since = None
+        self.synced.advance(self.covered(begun))
+        here = self.chain.path_at(self.synced.position)
+        for path in [path for path in self.files if path < here]:  # nothing more is written there
+            close_quietly(self.files.pop(path))
+        if self._timer:
+            self._want_sync()
+        else:  # what came meanwhile is due, or nothing came
+            self.sync()
 
     def covered(self, begun: Mark) -> Mark:
         """How far a sync reaches that ends now: what was written when it began, not what came
         while it ran."""
         return begun
-
-    def _ended(self, begun: Mark) -> None:
-        self.syncing_since = None
-        self.synced.advance(self.covered(begun))
-        here = self.path_at(self.synced.position)
-        for path in [path for path in self.files if path < here]:  # nothing more is written there
-            self.files.pop(path).close()
-        if self._timer:
-            self._want_sync()
-        else:  # what came meanwhile is due, or nothing came
-            self.sync()
 
     def sync_failed(self, error: StoreError) -> None:
         """After a failed sync nobody knows what the disk has, and the page cache may call it clean:

@@ -13,6 +13,7 @@ from cometmq.store.disk import Data, StoreError, Trouble
 T = TypeVar("T")
 
 PAGE = 4096
+_ZEROS = bytes(PAGE)
 
 
 class Inode:
@@ -24,16 +25,10 @@ class Inode:
 
     def read(self, size: int, offset: int) -> bytes:
         """What lies there, zeros where nothing was written."""
+        first, inside = divmod(offset, PAGE)
         end = min(offset + size, self.size)
-        found = bytearray()
-        at = offset
-        while at < end:
-            number, inside = divmod(at, PAGE)
-            count = min(PAGE - inside, end - at)
-            page = self.pages.get(number)
-            found += page[inside : inside + count] if page is not None else bytes(count)
-            at += count
-        return bytes(found)
+        pages = [self.pages.get(number, _ZEROS) for number in range(first, -(-end // PAGE))]
+        return b"".join(pages)[inside : end - first * PAGE]
 
     def write(self, data: Data, offset: int) -> int:
         """Puts bytes into their pages; the file grows with them."""
@@ -41,9 +36,7 @@ class Inode:
         while done < len(data):
             number, inside = divmod(offset + done, PAGE)
             count = min(PAGE - inside, len(data) - done)
-            page = self.pages.get(number)
-            if page is None:
-                page = self.pages[number] = bytearray(PAGE)
+            page = self.pages.setdefault(number, bytearray(PAGE))
             page[inside : inside + count] = data[done : done + count]
             done += count
         self.size = max(self.size, offset + done)

@@ -7,16 +7,15 @@ At a start, queues are what their files have before P, and what the log says fro
 import struct
 from bisect import bisect_left
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 
 from cometmq.kernel import entries
 from cometmq.runtime import Signal
 from cometmq.store.disk import Disk, File, find_data, logger, write_all
-from cometmq.store.files import QUEUES, make_file, make_folder, path_of, remove_file
+from cometmq.store.files import QUEUES, Chain, make_file, make_folder, remove_file
 
-FILLER = entries.pack(0, 0x7FFFFFFF, 0)
-"""Stands where a number has no record: before the first one kept, and for a damaged record."""
+NO_RECORD = (0, 0x7FFFFFFF)
+"""Position and size where a number has no record: before the first kept one, and for damage."""
 
 SMALLEST_RECORD = 91
 
@@ -75,11 +74,6 @@ class Queue:
         )
 
 
-def is_filler(position: int, size: int) -> bool:
-    """The entry stands for no record."""
-    return position == 0 and size == 0x7FFFFFFF
-
-
 @dataclass(eq=False)
 class QueueFiles:
     """The files of all queues. Blocking; used by one thread at a time."""
@@ -89,41 +83,36 @@ class QueueFiles:
     _known: set[str] = field(default_factory=set, init=False)
     """Folders that are there for certain."""
 
-    def end_of_file(self, number: int) -> int:
-        """The number behind the file with this entry."""
-        count = self.file_size // entries.SIZE
-        return (number // count + 1) * count
+    def of(self, queue: Queue) -> Chain:
+        """Those of one queue; a place in them is one of bytes."""
+        return Chain(self.disk, queue.folder, self.file_size)
 
-    def open(self, folder: str, start: int) -> "closing[File]":
-        """The file that begins at this byte of its queue, for a block."""
-        return closing(self.disk.open(path_of(folder, start)))
-
-    def write(self, folder: str, first: int, data: bytes) -> None:
+    def write(self, queue: Queue, first: int, data: bytes) -> None:
         """Puts entries, the first with number `first`, into the files, and syncs them. A file is
         made with its first entry."""
-        at = first * entries.SIZE
+        chain, at = self.of(queue), first * entries.SIZE
         while data:
-            inside = at % self.file_size
-            part, data = data[: self.file_size - inside], data[self.file_size - inside :]
-            if not inside and self.disk.size(path_of(folder, at)) is None:
-                self._make(folder, at, part)
+            inside = at % chain.size
+            part, data = data[: chain.size - inside], data[chain.size - inside :]
+            if not inside and self.disk.size(chain.path_at(at)) is None:
+                self._make(chain, at, part)
             else:
-                with self.open(folder, at - inside) as file:
+                with chain.open(at) as file:
                     write_all(file, part, inside)
                     file.sync()
             at += len(part)
 
-    def _make(self, folder: str, start: int, data: bytes) -> None:
-        for one in (folder.rpartition("/")[0], folder):
-            if one not in self._known:
-                make_folder(self.disk, one)
-                self._known.add(one)
+    def _make(self, chain: Chain, start: int, data: bytes) -> None:
+        for folder in (chain.folder.rpartition("/")[0], chain.folder):
+            if folder not in self._known:
+                make_folder(self.disk, folder)
+                self._known.add(folder)
 
         def fill(file: File) -> None:
-            file.truncate(self.file_size)
+            file.truncate(chain.size)
             write_all(file, data, 0)
 
-        make_file(self.disk, path_of(folder, start), fill).close()
+        make_file(self.disk, chain.path_at(start), fill).close()
 
 
 def _entry(file: File, number: int) -> tuple[int, int]:
@@ -149,35 +138,32 @@ class Rebuilding:
 
     def open(self, topic: str, queue_id: int, starts: list[int]) -> None:
         """Finds where a queue ends, and makes everything behind that zeros."""
-        queue = Queue(topic, queue_id)
-        while starts and not self._find_end(queue, starts[-1]):
+        queue = Queue(topic, queue_id, has_files=True)
+        chain = self._files.of(queue)
+        while starts and not (count := self._trusted(chain, starts[-1])):
             # The file would hold nothing: its entries come again from the log.
-            remove_file(self._files.disk, path_of(queue.folder, starts.pop()))
-        if starts:
-            self._find_begin(queue, starts[0])
-            self.queues[topic, queue_id] = queue
+            remove_file(chain.disk, chain.path_at(starts.pop()))
+        if not starts:
+            return
+        queue.max_offset = starts[-1] // entries.SIZE + count
+        queue.tail = entries.Tail(queue.max_offset)
+        with chain.open(starts[0]) as file:
+            fillers = self._search(file, 0, lambda *entry: entry == NO_RECORD)
+            queue.min_offset = min(starts[0] // entries.SIZE + fillers, queue.max_offset)
+            if queue.min_offset == 0:
+                queue.first_position = _entry(file, 0)[0]
+        self.queues[topic, queue_id] = queue
 
-    def _find_end(self, queue: Queue, start: int) -> bool:
-        with self._files.open(queue.folder, start) as file:
+    def _trusted(self, chain: Chain, start: int) -> int:
+        """How many entries of a file are kept; if any, there are zeros behind them."""
+        with chain.open(start) as file:
             count = self._count(file)
-            if not count:
-                return False
-            behind = find_data(file, count * entries.SIZE, self._files.file_size)
+            behind = find_data(file, count * entries.SIZE, chain.size) if count else []
             for at, block in behind:
                 write_all(file, bytes(len(block)), at)
             if behind:
                 file.sync()
-        queue.has_files = True
-        queue.max_offset = start // entries.SIZE + count
-        queue.tail = entries.Tail(queue.max_offset)
-        return True
-
-    def _find_begin(self, queue: Queue, start: int) -> None:
-        with self._files.open(queue.folder, start) as file:
-            fillers = self._search(file, 0, is_filler)
-            queue.min_offset = min(start // entries.SIZE + fillers, queue.max_offset)
-            if queue.min_offset == 0:
-                queue.first_position = _entry(file, 0)[0]
+        return count
 
     def _count(self, file: File) -> int:
         """How many entries of a file belong to records before the start."""
@@ -231,7 +217,7 @@ class Rebuilding:
             self.queues[topic, queue_id] = queue
         elif gap:
             logger.error("%s has no records for %d numbers before %d", queue.folder, gap, number)
-        queue.tail.data.extend(FILLER * (number - queue.tail.next))
+        queue.tail.data.extend(entries.pack(*NO_RECORD, 0) * (number - queue.tail.next))
         if number == 0:
             queue.first_position = position
         queue.tail.append(position, size, tag_hash)
@@ -246,6 +232,6 @@ class Rebuilding:
             tail = queue.tail
             queue.max_offset = tail.next
             queue.has_files = True
-            self._files.write(queue.folder, tail.first, bytes(tail.data))
+            self._files.write(queue, tail.first, bytes(tail.data))
             tail.drop(queue.max_offset - tail.first)
         return bool(unfiled)

@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 from cometmq.kernel import entries, records
 from cometmq.runtime import Signal
 from cometmq.store.disk import File, StoreError, Trouble, close_quietly, logger
-from cometmq.store.files import path_of
+from cometmq.store.files import Chain
 from cometmq.store.log import Jobs, Log, Watermark
-from cometmq.store.queues import Queue, is_filler
+from cometmq.store.queues import NO_RECORD, Queue
 from cometmq.store.recovery import Recovered, sound_record
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Cold(Signal[None], Generic[T]):
     error: StoreError | None = None
     done = False
 
-    def end(self, found: T | None, error: StoreError | None) -> None:
+    def end(self, found: T | None, error: StoreError | None = None) -> None:
         """The read is done."""
         self.found, self.error, self.done = found, error, True
         self.fire(None)
@@ -62,8 +62,8 @@ class _Wait(Exception):
     """These bytes are not in memory."""
 
 
-Read = Callable[[str, int, int], bytes]
-"""Reads from the file with this path, from this place in it, so many bytes."""
+Read = Callable[[Chain, int, int], bytes]
+"""Reads so many bytes of one file from this place of the chain on."""
 
 
 @dataclass(eq=False)
@@ -101,7 +101,9 @@ class Reader:
         filed, tail = self._entries(queue, offset, most)
 
         def work(read: Read) -> Found:
-            data = tail if filed is None else read(*filed) + tail
+            data = tail
+            if filed:
+                data = read(self._found.files.of(queue), offset * entries.SIZE, filed) + tail
             limits = self._limits(data, most, most_bytes)
             return self._find(read, queue, offset, data, hashes, limits)
 
@@ -112,47 +114,48 @@ class Reader:
         starts = self._log.starts
         if not starts or position < starts[0]:
             return None
-        end = min(self._log.start_of(position) + self._log.file_size, self._visible.position)
-        return self._soon(lambda read: sound_record(partial(self._read_log, read), position, end))
+        log = self._found.log
+        end = min(log.start_of(position) + log.size, self._visible.position)
+        return self._soon(lambda read: sound_record(partial(read, log), position, end))
 
     def _soon(self, work: Callable[[Read], T]) -> T | Cold[T]:
         try:
             return work(self._read_now)
         except _Wait:
             pass
+        cold: Cold[T] = Cold()
+        self._jobs.start(self._read_cold(work, cold), lambda error: cold.end(None, error))
+        return cold
+
+    async def _read_cold(self, work: Callable[[Read], T], cold: Cold[T]) -> None:
         # The thread opens files of its own and leaves them to us when it is done: so nobody closes
         # a file that another thread is reading.
         opened: dict[str, File] = {}
-        cold: Cold[T] = Cold()
-
-        def end(found: T | None, error: StoreError | None) -> None:
+        read = partial(self._read_there, opened)
+        try:
+            found = await self._jobs.run("reads", lambda: work(read))
+        finally:
             self._keep(opened)
-            cold.end(found, error)
+        cold.end(found)
 
-        self._jobs.run(
-            "reads",
-            lambda: work(partial(self._read_there, opened)),
-            lambda found: end(found, None),
-            lambda error: end(None, error),
-        )
-        return cold
-
-    def _read_now(self, path: str, offset: int, size: int) -> bytes:
+    def _read_now(self, chain: Chain, place: int, size: int) -> bytes:
         """On the loop: _Wait at the first byte that is not in memory."""
+        path = chain.path_at(place)
         file = self._log.files.get(path)
         if file is None and path in self._open:
             self._open.move_to_end(path)
             file = self._open[path]
-        found = None if file is None else file.pread_now(size, offset)
+        found = None if file is None else file.pread_now(size, place % chain.size)
         if found is None:
             raise _Wait
         return found
 
-    def _read_there(self, opened: dict[str, File], path: str, offset: int, size: int) -> bytes:
+    def _read_there(self, opened: dict[str, File], chain: Chain, place: int, size: int) -> bytes:
         """In a thread."""
+        path = chain.path_at(place)
         if path not in opened:
-            opened[path] = self._found.disk.open(path)
-        found = opened[path].pread(size, offset)
+            opened[path] = chain.disk.open(path)
+        found = opened[path].pread(size, place % chain.size)
         if len(found) != size:
             raise StoreError(Trouble.BROKEN, "pread", path, f"{len(found)} of {size} bytes")
         return found
@@ -171,22 +174,16 @@ class Reader:
         while self._open:
             close_quietly(self._open.popitem()[1])
 
-    def _entries(
-        self, queue: Queue, offset: int, most: int
-    ) -> tuple[tuple[str, int, int] | None, bytes]:
+    def _entries(self, queue: Queue, offset: int, most: int) -> tuple[int, bytes]:
         """The entries from `offset` on, up to the scan limit, the end of a file and the visible
-        end: where those lie that are in the file (path, place, size), and those behind."""
-        files, tail = self._found.files, queue.tail
+        end: how many bytes of them are in the file, and those behind."""
+        tail, count = queue.tail, self._found.files.file_size // entries.SIZE
         limit = max(1, most, self._found.settings.max_filter_message_size // entries.SIZE)
-        end = min(offset + limit, queue.max_offset, files.end_of_file(offset))
+        end = min(offset + limit, queue.max_offset, (offset // count + 1) * count)
         # The tail is copied here, on the loop: what leaves it later is in the file by then.
         start, stop = (max(one - tail.first, 0) * entries.SIZE for one in (offset, end))
-        behind = bytes(tail.data[start:stop])
-        if offset >= tail.first:
-            return None, behind
-        at, size = offset * entries.SIZE, (min(end, tail.first) - offset) * entries.SIZE
-        inside = at % files.file_size
-        return (path_of(queue.folder, at - inside), inside, size), behind
+        filed = max(min(end, tail.first) - offset, 0) * entries.SIZE
+        return filed, bytes(tail.data[start:stop])
 
     def _limits(self, data: bytes, most: int, most_bytes: int) -> tuple[int, int]:
         settings = self._found.settings
@@ -210,14 +207,13 @@ class Reader:
     ) -> Found:
         """Among the entries in `data`, the first of which has the number `offset`."""
         found, examined = entries.scan(data, hashes, *limits)
-        while found and is_filler(*found[0]):  # a number without a record never ends a read
+        while found and found[0] == NO_RECORD:  # a number without a record never ends a read
             data = data[examined * entries.SIZE :]
             offset += examined
             found, examined = entries.scan(data, hashes, *limits)
-        status, body, count = Status.NO_MATCHED_MESSAGE, b"", 0
+        body, count = self._records(read, queue, found, range(offset, offset + examined))
+        status = Status.NO_MATCHED_MESSAGE
         if found:
-            numbers = range(offset, offset + examined)
-            body, count = self._records(read, queue, found, numbers)
             status = Status.FOUND if count else Status.MESSAGE_WAS_REMOVING
         elif data and not examined:
             logger.error("no entry %d in %s, passed over", offset, queue.folder)
@@ -225,18 +221,16 @@ class Reader:
         ends = queue.min_offset, queue.max_offset
         return Found(status, offset + examined, *ends, body, count)
 
-    def _read_log(self, read: Read, position: int, size: int) -> bytes:
-        return read(self._log.path_at(position), position % self._log.file_size, size)
-
     def _records(
         self, read: Read, queue: Queue, found: list[tuple[int, int]], numbers: range
     ) -> tuple[bytes, int]:
         """The bytes of these records, neighbours in the log in one read, and how many are sound."""
+        log = self._found.log
         chunks: list[bytes] = []
         count = at = 0
         while at < len(found):
             start = end = found[at][0]
-            limit = min(self._log.start_of(start) + self._log.file_size, self._log.written.position)
+            limit = min(log.start_of(start) + log.size, self._log.written.position)
             run: list[tuple[int, int]] = []
             while at < len(found) and found[at][0] == end <= limit - found[at][1]:
                 run.append(found[at])
@@ -246,7 +240,7 @@ class Reader:
                 logger.error("an entry points at %d, %d bytes: not served", *found[at])
                 at += 1
                 continue
-            chunk = self._read_log(read, start, end - start)
+            chunk = read(log, start, end - start)
             if not self._is_sound(chunk, run, queue, numbers):
                 logger.error("damage in the log between %d and %d: not served", start, end)
                 parts = [(chunk[one[0] - start :][: one[1]], [one]) for one in run]
@@ -262,6 +256,6 @@ class Reader:
         # The CRC costs a fraction of a microsecond a message. Without it a flipped bit reaches the
         # Java client, which then drops everything behind it in the same answer.
         start = run[0][0]
-        walked, _, _ = records.walk(chunk, 0, start, start + self._log.file_size)
+        walked, _, _ = records.walk(chunk, 0, start, start + self._found.log.size)
         own = (queue.topic, queue.queue_id)
         return [one[:2] for one in walked if one[2:4] == own and one[4] in numbers] == run

@@ -6,13 +6,13 @@ anybody sees it: entries from P on are written anew from the log, log bytes from
 end are written and synced once more, and behind all ends there are zeros.
 """
 
+import re
 import struct
 from collections.abc import Callable
-from contextlib import closing
+from dataclasses import replace
 
 from cometmq.kernel import records
 from cometmq.store.directory import (
-    FIRST,
     Directory,
     Mark,
     Position,
@@ -21,7 +21,7 @@ from cometmq.store.directory import (
     prepare,
 )
 from cometmq.store.disk import Disk, File, find_data, logger, write_all
-from cometmq.store.files import LOG, NURSERY, make_file, path_of
+from cometmq.store.files import NURSERY, make_file
 from cometmq.store.queues import QueueFiles, Rebuilding, Walked
 from cometmq.store.settings import StoreSettings
 
@@ -29,8 +29,7 @@ CHUNK = 1 << 20
 SECTOR = 512
 GUESS = 4096
 """Bytes read for a record whose length is not known: most fit."""
-_HEAD = struct.Struct(">iI20xq")  # size, magic, recorded position
-_MAGICS = (0xDAA320A7, 0xDAA320AB)
+_HEAD = struct.Struct(">i24xq")  # size, recorded position
 _MAGIC_START = b"\xda\xa3\x20"
 
 
@@ -67,8 +66,8 @@ def sound_record(read: Callable[[int, int], bytes], position: int, end: int) -> 
     if left < _HEAD.size:
         return None
     data = read(position, min(GUESS, left))
-    size, magic, recorded = _HEAD.unpack_from(data)
-    if magic not in _MAGICS or recorded != position or not 0 < size <= left:
+    size, recorded = _HEAD.unpack_from(data)
+    if recorded != position or not 0 < size <= left:
         return None
     data = data[:size] if size <= len(data) else read(position, size)
     return data if records.walk(data, 0, position, end)[0] else None
@@ -88,119 +87,108 @@ class Recovered:
     """What a store begins with: all that a directory holds, made true again. Blocking."""
 
     def __init__(self, disk: Disk, settings: StoreSettings, lock: File, found: Directory) -> None:
-        self.disk = disk
         self.settings = settings
         self.lock = lock
         """Whoever closes it gives the directory back."""
-        self.starts = found.starts
+        self.log, self.starts = found.log, found.starts
         self.files = files = QueueFiles(disk, settings.mapped_file_size_consume_queue)
-        self._size = settings.mapped_file_size_commit_log
         self._synced = found.synced
         for name in disk.list(NURSERY):
             if name.startswith("new-"):  # the last process ended before it was whole
                 disk.remove(f"{NURSERY}/{name}")
-        position = found.position or FIRST
+        position = found.position
         start = written_again_from(position)
         rebuilding = Rebuilding(files, start)
         self.queues = rebuilding.queues
         for (topic, queue_id), starts in found.queues.items():
             rebuilding.open(topic, queue_id, starts)
-        self.end = self._walk(start, rebuilding.note)
-        self._mend()
+        end = self._walk(start, rebuilding.note)
+        self._mend(end)
         has_filed = rebuilding.file()
-        self.mark = position.mark
+        self.mark = replace(position.mark, end=end)
         if rebuilding.last is not None:
             where, length, *_, store_ms, _ = rebuilding.last
-            self.mark = Mark(where + length, where, length, store_ms)
-        self.position = PositionFile(disk, self._size, position)
-        is_other = (self.mark, self.end) != (position.mark, position.synced)
+            self.mark = Mark(end, where, length, store_ms)
+        self.position = PositionFile(self.log, position)
+        is_other = (self.mark, end) != (position.mark, position.synced)
         if has_filed or is_other or not found.is_newest:
-            self.position.advance(self.mark, self.end)
+            self.position.advance(self.mark, end)
 
     def _walk(self, position: int, note: Callable[[Walked], None]) -> int:
         """Tells `note` of every sound record from `position` on; where the log ends."""
-        while (start := position - position % self._size) in self.starts:
-            with closing(self.disk.open(path_of(LOG, start))) as file:
-                position, is_closed = self._walk_file(file, position, start, note)
-                if is_closed:
-                    continue
+        while (start := self.log.start_of(position)) in self.starts:
+            file_end = start + self.log.size
+            position = self._walk_file(position, file_end, note)
+            if position < file_end:
                 end = truncation_point(position, self._synced)
                 if end is not None:
                     return end
-                damaged, position = position, self._next_sound(file, position + 1, start)
-            logger.error("damage in the log: %d bytes from %d on", position - damaged, damaged)
+                damaged, position = position, self._next_sound(position + 1, file_end)
+                logger.error("damage in the log: %d bytes from %d on", position - damaged, damaged)
         return position
 
-    def _walk_file(
-        self, file: File, position: int, start: int, note: Callable[[Walked], None]
-    ) -> tuple[int, bool]:
-        """Where the sound records of a file stop, and whether its blank record stands there."""
-        end = start + self._size
+    def _walk_file(self, position: int, end: int, note: Callable[[Walked], None]) -> int:
+        """Where the sound records of a file stop; its end where its blank record follows them."""
         size = CHUNK
         while position < end:
-            data = file.pread(min(size, end - position), position - start)
+            data = self.log.read(position, min(size, end - position))
             walked, at, stop = records.walk(data, 0, position, end)
             for one in walked:
                 where, length = one[:2]
                 if where + length > self._synced and not is_whole(data, where - position, where):
-                    return where, False
+                    return where
                 note(one)
-            position += at
             if stop == records.BLANK:
-                return end, True
-            if stop != records.MORE or position + len(data) - at >= end:
-                return position, False
+                return end
+            if stop != records.MORE or position + len(data) >= end:
+                return position + at
+            position += at
             size = CHUNK if at else size * 2  # a record longer than what was read
-        return end, True
+        return end
 
-    def _next_sound(self, file: File, position: int, start: int) -> int:
+    def _next_sound(self, position: int, end: int) -> int:
         """The next record behind damage whose recorded position fits. Where the file has none, the
         next file, unless the log is known to end in this one."""
-        end = start + self._size
-        at = position
-        while at < end:
-            data = file.pread(min(CHUNK, end - at), at - start)
-            place = data.find(_MAGIC_START, 4)
-            while place >= 0:
-                candidate = at + place - 4
-                if sound_record(lambda at, size: file.pread(size, at - start), candidate, end):
-                    return candidate
-                place = data.find(_MAGIC_START, place + 1)
-            at += max(1, len(data) - 7) if at + len(data) < end else len(data)
+        for at in range(position, end, CHUNK - 6):  # one may lie across the end of what was read
+            data = self.log.read(at, min(CHUNK, end - at))
+            for found in re.finditer(_MAGIC_START, data[4:]):
+                if sound_record(self.log.read, at + found.start(), end):
+                    return at + found.start()
         return min(end, self._synced)
 
-    def _mend(self) -> None:
+    def _mend(self, end: int) -> None:
         """Makes everything behind the end zeros, after it was copied aside, and writes what may
         never have reached the disk once more: after a failed sync the page cache calls it clean."""
-        end, size = self.end, self._size
-        behind: dict[int, list[tuple[int, bytes]]] = {}
+        log = self.log
+        behind: list[tuple[int, bytes]] = []
         for start in self.starts:
-            if start + size > end:
-                with closing(self.disk.open(path_of(LOG, start))) as file:
-                    behind[start] = find_data(file, max(end - start, 0), size)
-        self._keep_aside([(start + at, data) for start in behind for at, data in behind[start]])
+            if start + log.size > end:
+                with log.open(start) as file:
+                    found = find_data(file, max(end - start, 0), log.size)
+                behind += [(start + at, data) for at, data in found]
+        self._keep_aside(end, behind)
         for start in self.starts:
-            first, last = max(start, self._synced), min(start + size, end)
-            cut = behind.get(start)
-            if first >= last and not cut:
-                continue
-            with closing(self.disk.open(path_of(LOG, start))) as file:
-                for at in range(first, last, CHUNK):
-                    write_all(file, file.pread(min(CHUNK, last - at), at - start), at - start)
-                for at, data in cut or ():
-                    write_all(file, bytes(len(data)), at)
-                file.sync()
+            first, last = max(start, self._synced), min(start + log.size, end)
+            cut = [(at, data) for at, data in behind if log.start_of(at) == start]
+            if first < last or cut:
+                with log.open(start) as file:
+                    for at in range(first, last, CHUNK):
+                        again = file.pread(min(CHUNK, last - at), at - start)
+                        write_all(file, again, at - start)
+                    for at, data in cut:
+                        write_all(file, bytes(len(data)), at - start)
+                    file.sync()
 
-    def _keep_aside(self, behind: list[tuple[int, bytes]]) -> None:
+    def _keep_aside(self, end: int, behind: list[tuple[int, bytes]]) -> None:
         if not behind:
             return
-        number = sum(name.startswith("cut-") for name in self.disk.list(NURSERY))
-        path = f"{NURSERY}/cut-{number:06d}-{self.end:020d}"
+        number = sum(name.startswith("cut-") for name in self.log.disk.list(NURSERY))
+        path = f"{NURSERY}/cut-{number:06d}-{end:020d}"
 
         def fill(file: File) -> None:
             for at, data in behind:
-                write_all(file, data, at - self.end)
+                write_all(file, data, at - end)
 
-        make_file(self.disk, path, fill).close()
+        make_file(self.log.disk, path, fill).close()
         length = sum(len(data) for _, data in behind)
-        logger.warning("the log ends at %d: %d bytes behind it are in %s", self.end, length, path)
+        logger.warning("the log ends at %d: %d bytes behind it are in %s", end, length, path)

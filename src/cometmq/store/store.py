@@ -35,7 +35,7 @@ class Store:
         self._queues = found.queues
         self._store_ms = found.mark.store_ms
         self._turn: Turn | None = None
-        self._segment = records.Segment(found.end, 0)
+        self._segment = records.Segment(found.mark.end, 0)
         """The newest one; its `end` is that of the log with everything that is staged."""
         self._unwritten: deque[Turn] = deque()
         self._patience = Timer(self._give_up)
@@ -46,7 +46,7 @@ class Store:
         self._reader = reader = Reader(found, log, filer.visible, self._jobs)
         self.written, self.synced, self.visible = log.written, log.synced, filer.visible
         self.read, self.message_at = reader.read, reader.message_at
-        log.make_ahead(found.end)
+        log.make_ahead(found.mark.end)
 
     @classmethod
     async def open(
@@ -145,19 +145,14 @@ class Store:
     def _roll(self, turn: Turn, size: int) -> None:
         """Goes on in the next file, where a record or batch of this size has room."""
         log, end = self._log, self._segment.end
-        if size + 8 > log.file_size:
+        if size + 8 > log.chain.size:
             raise self.too_large()
-        start = log.start_of(end) + log.file_size
-        self._check_file(start)
+        start = log.chain.start_of(end) + log.chain.size
+        log.expect_file(start)
         self._segment.blank()
-        self._segment = records.Segment(start, log.file_size)
+        self._segment = records.Segment(start, log.chain.size)
         turn.segments.append(self._segment)
         log.make_ahead(start)
-
-    def _check_file(self, position: int) -> None:
-        if self._log.is_hopeless(position):
-            why = f"the commit log has no file for it: {self._log.trouble}"
-            raise Refused(ResponseCode.SYSTEM_ERROR, why)
 
     def _begin_turn(self) -> Turn:
         """Starts to collect until the loop comes round."""
@@ -168,10 +163,10 @@ class Store:
         if self.is_busy:
             why = "the disk does not keep up, try again a little later"
             raise Refused(ResponseCode.SYSTEM_BUSY, why)
-        self._check_file(end)
+        log.expect_file(end)
         # The clock may go back; what readers search by time may not.
         self._store_ms = max(self._store_ms, self._clock.now_ms())
-        self._segment = records.Segment(end, log.file_size - end % log.file_size)
+        self._segment = records.Segment(end, log.chain.size - end % log.chain.size)
         self._turn = Turn([self._segment], self._store_ms, self._loop.time())
         self._loop.call_soon(self._end_turn)
         return self._turn
@@ -287,4 +282,4 @@ class Store:
         with closing(self._found.lock):
             if is_clean:
                 end = self.written.position
-                leave(self._found.disk, [start for start in self._log.starts if start >= end])
+                leave(self._found.log, [start for start in self._log.starts if start >= end])

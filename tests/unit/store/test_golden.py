@@ -12,6 +12,7 @@ import pytest
 from cometmq.kernel import records
 from cometmq.store import LocalDisk, Store, StoreRefused, StoreSettings
 from cometmq.store import directory as positions
+from cometmq.store.files import Chain
 from cometmq.store.queues import QueueFiles, Rebuilding
 from tests.unit.store.worlds import opened, read_all
 
@@ -84,8 +85,8 @@ async def _rebuild(root: Path, manifest: dict[str, Any]) -> None:
     positions.create_position(disk)
     records_there = manifest["openedByTheOriginal"]["commitLog"]["records"]
     end = records_there[-1]["physicalOffset"] + records_there[-1]["size"]
-    size = settings_of(manifest).mapped_file_size_commit_log
-    first = positions.PositionFile(disk, size, positions.FIRST)
+    log = Chain(disk, "commitlog", settings_of(manifest).mapped_file_size_commit_log)
+    first = positions.PositionFile(log, positions.FIRST)
     first.advance(positions.Mark(), end)  # no entry is in its file
     store: Store = await opened(disk, settings_of(manifest))
     for topic, queues in manifest["openedByTheOriginal"]["queues"].items():

@@ -12,6 +12,7 @@ from cometmq.kernel import records
 from cometmq.runtime import Clock, LocalThreads
 from cometmq.store import LocalDisk, MemoryDisk, Store, StoreRefused, StoreSettings
 from cometmq.store.directory import Mark, PositionFile, read_slots
+from cometmq.store.files import Chain
 from tests.unit.store.test_golden import digest
 from tests.unit.store.worlds import (
     SMALL,
@@ -67,7 +68,8 @@ def rewind(disk: MemoryDisk, places: list[int]) -> None:
     """Moves P back to behind the third record: the rest is walked at the next start."""
     last = (read_slots(disk) or [])[0]
     mark = Mark(places[3], places[2], places[3] - places[2], last.mark.store_ms)
-    PositionFile(disk, SMALL.mapped_file_size_commit_log, last).advance(mark, last.synced)
+    log = Chain(disk, "commitlog", SMALL.mapped_file_size_commit_log)
+    PositionFile(log, last).advance(mark, last.synced)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -123,6 +123,34 @@ async def test_under_sync_flush_nothing_is_visible_before_it_is_synced() -> None
     assert "abort" in disk.names
 
 
+@run
+async def test_a_full_log_file_whose_closing_fails_stops_nothing() -> None:
+    disk = ForgetfulDisk()
+    store = await opened(disk)
+    disk.fail = lambda name, path: Trouble.BROKEN if name == "close" and "log" in path else None
+    for _ in range(3):
+        await reaches(store, stage(store, "a", 0, b"x" * 9000).end)
+    assert store.read_only is None
+    assert len(await bodies(store, "a", 0)) == 3
+
+
+@run
+async def test_a_bug_in_blocking_work_is_told_to_whoever_waits_for_it() -> None:
+    disk = ForgetfulDisk()
+    store = await opened(disk)
+    await reaches(store, stage(store, "a", 0, b"first").end)
+
+    def fail(name: str, path: str) -> None:
+        assert name != "sync", "a bug"
+
+    disk.fail = fail
+    await reaches(store, stage(store, "a", 0, b"second").end, mark="written")
+    while store.read_only is None:
+        await asyncio.sleep(0)
+    assert "could not be synced" in str(store.read_only)
+    assert "a bug" in str(store.read_only)
+
+
 @pytest.mark.spec("STO-16")
 @run
 async def test_after_a_failed_write_its_turn_was_never_there() -> None:
