@@ -555,6 +555,42 @@ def test_two_members_share_the_queues_as_soon_as_the_second_comes(node):
     node(work)
 
 
+def test_what_a_member_had_fetched_of_a_queue_that_it_gives_up_is_the_others(node):
+    async def work(node):
+        await node.fill("T", 16, queues=4)
+        async with node.consumer({"T": "*"}) as first:
+            await asyncio.sleep(2)
+            async with node.consumer({"T": "*"}) as second:
+                await asyncio.sleep(2)
+                one, other = await apart(first, second)
+        assert (len(one), len(other)) == (8, 8)
+        assert len({*one, *other}) == 16
+
+    node(work)
+
+
+@pytest.mark.parametrize("how", ["retry", "ack"])
+@pytest.mark.parametrize("error", [None, asyncio.CancelledError])
+def test_a_message_that_outlives_its_block_can_be_settled_and_nothing_happens(node, error, how):
+    async def work(node):
+        await node.fill("T", 1)
+        before = asyncio.all_tasks()
+        try:
+            async with node.consumer({"T": "*"}) as consumer:
+                message = await anext(consumer)
+                if error is not None:
+                    raise error
+        except asyncio.CancelledError:
+            pass
+        began = now()
+        await getattr(message, how)()
+        assert now() == began
+        await asyncio.sleep(1)
+        assert asyncio.all_tasks() == before
+
+    node(work)
+
+
 def test_who_stays_goes_on_exactly_where_who_left_had_come(node):
     async def work(node):
         await node.make_topic("T", 2)
@@ -639,6 +675,20 @@ def test_a_broker_that_has_forgotten_a_member_is_told_of_it_again(stage):
             assert pulls_of(broker) == []
             broker.says[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = told
             assert await bodies(consumer, 1) == [b"a"]
+
+    stage(work)
+
+
+@pytest.mark.parametrize(
+    ("perm", "read"), [(6, True), (4, True), (5, True), (2, False), (3, False)]
+)
+def test_only_queues_that_may_be_read_are_pulled(stage, perm, read):
+    async def work(stage):
+        broker = play_queue(stage)
+        stage.routes["T"] = route(broker, queues=1, perm=perm)
+        async with stage.consumer():
+            await asyncio.sleep(1)
+        assert bool(pulls_of(broker)) is read
 
     stage(work)
 

@@ -357,7 +357,7 @@ def test_a_message_without_answer_is_sent_once_and_not_waited_for(stage):
     stage(work)
 
 
-@pytest.mark.parametrize(("perm", "queues"), [(6, 4), (2, 4), (4, 0), (1, 0)])
+@pytest.mark.parametrize(("perm", "queues"), [(6, 4), (2, 4), (4, 0), (5, 0), (1, 0)])
 def test_only_queues_that_may_be_written_get_messages(stage, perm, queues):
     async def work(stage):
         stage.routes["T"] = route(*stage.brokers.values(), perm=perm)
