@@ -257,3 +257,16 @@ def test_a_name_server_that_was_closed_does_nothing_more():
         assert loop.turns - turns < 10
 
     simulate(main)
+
+
+def test_a_broker_may_have_ten_thousand_topics():
+    async def work(ask, channel, server):
+        names = [f"topic-{n}" for n in range(10_000)]
+        table = {name: TopicConfig(topic_name=name) for name in names}
+        wrapper = TopicConfigWrapper(DataVersion(1, 0, 1), topic_config_table=table)
+        body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).write()
+        assert len(body) > 1 << 20
+        assert (await ask(HELLO, body)).code == 0
+        assert (await ask(GetRouteInfo("topic-9999"))).code == 0
+
+    with_server(work)
