@@ -62,3 +62,67 @@ def test_keys_without_effect_are_listed_once_with_the_nearest_known_name():
         "these keys have no effect here (yet): listenPrt (did you mean listenPort?), zebra"
     )
     assert settings.without_effect({"brokerName": "b"}, used, set()) is None
+
+
+@dataclass(frozen=True)
+class Other:
+    share: float = 0.5
+    broker_ip2: str = ""
+    most: int | None = None
+    what: dict[str, str] | None = None
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "kind", "value"),
+    [
+        ("share", "0.25", float, 0.25),
+        ("most", "7", int | None, 7),
+        ("on", "True", bool, True),
+        ("on", "false", bool, False),
+        ("name", "", str, ""),
+        ("hosts", "a;b", tuple[str, ...], ("a", "b")),
+        ("hosts", "a, b ;c\td", tuple[str, ...], ("a", "b", "c", "d")),
+        ("hosts", ";", tuple[str, ...], ()),
+    ],
+)
+def test_a_value_is_read_as_its_type_wants(key, text, kind, value):
+    assert settings.convert(key, text, kind) == value
+
+
+def test_a_number_that_is_none_says_which_kind_was_expected():
+    with pytest.raises(BadSetting, match="share=x: expected a number"):
+        settings.convert("share", "x", float)
+
+
+def test_a_type_that_no_text_stands_for_is_a_bug_of_ours():
+    with pytest.raises(TypeError, match="no way to read a setting of type"):
+        settings.read(Other, {"what": "x"}, set())
+
+
+@pytest.mark.parametrize(
+    ("field", "key"),
+    [
+        ("name", "name"),
+        ("broker_name", "brokerName"),
+        ("broker_ip1", "brokerIP1"),
+        ("broker_ip2", "brokerIP2"),
+    ],
+)
+def test_a_field_has_the_originals_name(field, key):
+    assert settings.key_of(field) == key
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("a=b=c", {"a": "b=c"}),
+        ("a", {"a": ""}),
+        ("=b", {"": "b"}),
+        ("#a=b", {}),
+        ("  ! a=b", {}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=#b", {"a": "#b"}),
+    ],
+)
+def test_a_line_is_read_as_the_original_does(line, found):
+    assert settings.parse_properties(line) == found

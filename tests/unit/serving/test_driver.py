@@ -76,7 +76,9 @@ def say_no(ask: QueryConsumerOffset):
     raise Refused(22, "no")
 
 
-def with_driver(work, **limits):
+def with_driver(work, closed=lambda bell, table: None, **limits):
+    """Runs `work(channel, bell, table)`, and `closed(bell, table)` once the driver is closed."""
+
     async def main():
         network = SimulatedNetwork(random.Random(2))
         bell = Bell()
@@ -91,8 +93,9 @@ def with_driver(work, **limits):
         try:
             return await work(channel, bell, table)
         finally:
-            channel.close()
             driver.close()
+            closed(bell, table)
+            channel.close()
             server.close()
 
     return simulate(main)
@@ -258,10 +261,11 @@ def test_what_waits_when_the_driver_is_closed_is_dropped():
         asyncio.ensure_future(ask(channel)).add_done_callback(lambda one: one.exception())
         await asyncio.sleep(1)
         assert (table[30].waiting, bool(bell.rings)) == (1, True)
-        return bell, table
 
-    bell, table = with_driver(work)
-    assert (table[30].waiting, bool(bell.rings)) == (0, False)
+    def closed(bell, table):
+        assert (table[30].waiting, bool(bell.rings)) == (0, False)
+
+    with_driver(work, closed)
 
 
 def test_a_place_that_was_left_is_free_for_the_next_who_waits():
