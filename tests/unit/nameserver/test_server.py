@@ -245,6 +245,16 @@ def test_how_often_silent_brokers_are_looked_for_is_a_setting(interval_ms, lates
     with_server(work, scan_not_active_broker_interval=interval_ms)
 
 
+def test_a_name_server_listens_on_loopback_and_the_originals_port_unless_told_otherwise():
+    async def main():
+        server = NameServer(NameServerSettings(), SimulatedNetwork(random.Random(1)).machine())
+        await server.start()
+        assert str(server.address) == "127.0.0.1:9876"
+        server.close()
+
+    simulate(main)
+
+
 def test_a_name_server_that_was_closed_does_nothing_more():
     async def main():
         server = NameServer(NameServerSettings(), SimulatedNetwork(random.Random(1)).machine())
