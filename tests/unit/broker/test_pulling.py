@@ -308,18 +308,21 @@ def subscribing(text="*", *, group="g", model="CLUSTERING", kind="TAG"):
     return HeartbeatData(client_id="me", consumer_data_set=(consumer,)).write()
 
 
-def test_a_pull_without_its_bit_is_not_held_whatever_time_it_names(broker):
+@pytest.mark.parametrize("others", [0, COMMIT])
+def test_a_pull_without_its_bit_is_not_held_whatever_time_it_names(broker, others):
     async def work(asker):
         await fill(asker, 1)
         began = now()
-        pull = replace(pulling("T", 0, 1, hold_ms=15_000), sys_flag=SUBSCRIPTION)
+        pull = replace(pulling("T", 0, 1, hold_ms=15_000), sys_flag=SUBSCRIPTION | others)
         assert (await asker.ask(pull)).code == 19
         assert now() - began < 0.1
 
     broker(work)
 
 
-@pytest.mark.parametrize(("bit", "bodies"), [(0, [1, 3]), (SUBSCRIPTION, [0, 2])])
+@pytest.mark.parametrize(
+    ("bit", "bodies"), [(0, [1, 3]), (COMMIT | SUSPEND, [1, 3]), (SUBSCRIPTION, [0, 2])]
+)
 def test_whose_subscription_counts_is_said_by_a_bit_of_the_pull(broker, bit, bodies):
     async def work(asker):
         await fill(asker, 4, tag=lambda n: "even" if n % 2 == 0 else "odd")

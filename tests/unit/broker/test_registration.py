@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from cometmq.net import Address, Server
+from cometmq.net import Address, Connection, Server
 from cometmq.protocol import (
     Command,
     RegisterBroker,
@@ -33,6 +33,7 @@ class Registry:
         """What it answers first; then it takes every registration."""
         self.asked = []
         self.left = []
+        self.connections = []
         self.server = None
 
     async def open(self):
@@ -49,7 +50,8 @@ class Registry:
 
 
 @handles(RegisterBroker, needs=OPEN, largest_body=1 << 20)
-def register(registry: Registry, ask: RegisterBroker, request: Command):
+def register(registry: Registry, ask: RegisterBroker, request: Command, connection: Connection):
+    registry.connections.append(connection)
     topics = RegisterBrokerBody.read(request.body).topic_config_serialize_wrapper
     registry.asked.append((asyncio.get_running_loop().time(), topics.topic_config_table))
     code = registry.codes.pop(0) if registry.codes else 0
@@ -142,6 +144,8 @@ def test_each_change_of_a_topic_is_told_at_once_and_a_clean_stop_too():
         assert registry.left == []
         await node.close()
         assert registry.left == [str(node.address)]
+        await asyncio.sleep(1)
+        assert not registry.connections[-1].open
 
     with_registry(work)
 

@@ -8,6 +8,7 @@ from cometmq.client import Consumer, NotRunning
 from cometmq.filtering import BadExpression
 from cometmq.message import BadMessage, Message
 from cometmq.protocol import (
+    ConsumerIds,
     OffsetAnswer,
     QueryConsumerOffset,
     RequestCode,
@@ -200,8 +201,8 @@ def test_a_message_that_comes_again_is_committed_before_those_behind_it(node):
     node(work)
 
 
-@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
-def test_a_message_whose_work_did_not_end_comes_to_the_next_consumer(node, error):
+@pytest.mark.parametrize(("error", "sent_back"), [(ValueError, 1), (asyncio.CancelledError, 0)])
+def test_a_message_whose_work_did_not_end_comes_to_the_next_consumer(node, error, sent_back):
     async def work(node):
         await node.fill("T", 2)
         with pytest.raises(error):
@@ -209,6 +210,7 @@ def test_a_message_whose_work_did_not_end_comes_to_the_next_consumer(node, error
                 await anext(consumer)
                 await anext(consumer)
                 raise error
+        assert len(node.client_network.of(BACK)) == sent_back
         async with node.consumer({"T": "*"}) as consumer:
             assert await bodies(consumer, 1) == [b"message 1"]
 
@@ -521,6 +523,19 @@ def test_no_more_is_pulled_than_the_buffer_takes_until_something_is_done(node, l
     node(work)
 
 
+def test_the_buffer_takes_no_more_after_a_hundred_messages_than_at_first(node):
+    async def work(node):
+        await node.fill("T", 100)
+        async with node.consumer({"T": "*"}, buffer_messages=10, pull_batch=1) as consumer:
+            for done_before in range(80):
+                await anext(consumer)
+                await asyncio.sleep(0.1)
+                pulls = [one for one in node.client_network.of(PULL) if one.fields["topic"] == "T"]
+                assert int(pulls[-1].fields["queueOffset"]) == done_before + 9
+
+    node(work)
+
+
 async def apart(first, second):
     """What two consumers get that take all they can, until nothing has come for a while."""
     found = [], []
@@ -663,17 +678,81 @@ def test_a_consumer_goes_on_when_its_broker_is_back(node):
     node(work)
 
 
+def moves(stage):
+    """The two brokers of a topic that is on the first, and a way to have it on the second."""
+    old, new = stage.brokers.values()
+    play_pulls(old)
+    play_pulls(new, pulled(1, record(0, b"moved")))
+    stage.routes["T"] = route(old, queues=1)
+
+    def move():
+        stage.routes["T"] = route(new, queues=1)
+
+    return old, move
+
+
+def test_a_queue_that_its_broker_refuses_is_looked_for_at_once(stage):
+    async def work(stage):
+        old, move = moves(stage)
+        async with stage.consumer() as consumer:
+            await asyncio.sleep(2)
+            move()
+            old.says[PULL] = lambda asked: 17
+            for connection in old.connections:
+                connection.close()
+            assert await bodies(consumer, 1, within_s=4) == [b"moved"]
+
+    stage(work, brokers=2)
+
+
+def test_a_topic_that_has_moved_is_read_where_it_is_within_a_minute(stage):
+    async def work(stage):
+        _, move = moves(stage)
+        async with stage.consumer() as consumer:
+            await asyncio.sleep(2)
+            move()
+            assert await bodies(consumer, 1, within_s=60) == [b"moved"]
+            await asyncio.sleep(60)
+
+    stage(work, brokers=2)
+
+
+@pytest.mark.spec("C32")
+@pytest.mark.parametrize(("other", "mine"), [("~", "broker-2"), ("!", "broker-3")])
+def test_all_members_count_queues_in_one_order_whatever_the_order_of_the_route(stage, other, mine):
+    async def work(stage):
+        stage.routes["T"] = route(*reversed(stage.brokers.values()), queues=2)
+        for broker in stage.brokers.values():
+            play_pulls(broker)
+            told = broker.says[MEMBERS]
+            broker.says[MEMBERS] = lambda asked, told=told: and_another(told(asked), other)
+        async with stage.consumer():
+            await asyncio.sleep(2)
+        pulled_from = {name for name, one in stage.brokers.items() if one.of(PULL)}
+        assert pulled_from == {mine}
+
+    stage(work, brokers=2)
+
+
+MEMBERS = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+
+
+def and_another(answer, member):
+    ids = ConsumerIds.read(answer.body).consumer_id_list
+    return reply(body=ConsumerIds(consumer_id_list=[member, *ids]).write())
+
+
 def test_a_broker_that_has_forgotten_a_member_is_told_of_it_again(stage):
     async def work(stage):
         broker = play_queue(stage, pulled(1, record(0, b"a")))
-        told = broker.says[RequestCode.GET_CONSUMER_LIST_BY_GROUP]
-        broker.says[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda asked: 1
+        told = broker.says[MEMBERS]
+        broker.says[MEMBERS] = lambda asked: 1
         async with stage.consumer() as consumer:
             await asyncio.sleep(3.5)
             beats = broker.times_of(RequestCode.HEART_BEAT)
             assert {round(at - beats[0]) for at in beats} == {0, 1, 2, 3}
             assert pulls_of(broker) == []
-            broker.says[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = told
+            broker.says[MEMBERS] = told
             assert await bodies(consumer, 1) == [b"a"]
 
     stage(work)

@@ -150,16 +150,21 @@ def perms(routes, topic="T"):
     return {} if route is None else {one.broker_name: one.perm for one in route.queue_datas}
 
 
-@pytest.mark.parametrize(("number", "acting", "perm"), [(0, True, 6), (1, True, 4), (1, False, 6)])
-def test_a_slave_that_acts_for_its_master_is_read_and_not_written(routes, number, acting, perm):
+@pytest.mark.parametrize(
+    ("number", "acting", "before", "perm"),
+    [(0, True, 6, 6), (1, True, 6, 4), (1, True, 7, 5), (1, False, 6, 6)],
+)
+def test_a_slave_that_acts_for_its_master_is_read_and_not_written(
+    routes, number, acting, before, perm
+):
     told = hello(number=number, modern=True, acting=acting)
-    routes.register(told, topics("T", "U"), 1, NOW)
+    routes.register(told, topics("T", "U", perm=before), 1, NOW)
     assert perms(routes) == {"a": perm}
 
 
-@pytest.mark.parametrize(("acting", "perm"), [(True, 4), (False, 6)])
-def test_when_a_master_leaves_its_queues_stay_as_its_slave_wants(routes, acting, perm):
-    routes.register(hello(modern=True, acting=acting), topics("T", "U"), 1, NOW)
+@pytest.mark.parametrize(("acting", "before", "perm"), [(True, 6, 4), (True, 7, 5), (False, 6, 6)])
+def test_when_a_master_leaves_its_queues_stay_as_its_slave_wants(routes, acting, before, perm):
+    routes.register(hello(modern=True, acting=acting), topics("T", "U", perm=before), 1, NOW)
     slave = hello(SLAVE, number=1, modern=True, acting=acting)
     routes.register(slave, topics("T", "U"), 2, NOW)
     routes.unregister("10.0.0.1:10911")
