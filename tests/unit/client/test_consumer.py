@@ -683,7 +683,7 @@ def moves(stage):
     old, new = stage.brokers.values()
     play_pulls(old)
     play_pulls(new, pulled(1, record(0, b"moved")))
-    stage.routes["T"] = route(old, queues=1)
+    stage.routes |= {topic: route(old, queues=1) for topic in ("T", "%RETRY%g")}
 
     def move():
         stage.routes["T"] = route(new, queues=1)
