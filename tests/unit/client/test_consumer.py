@@ -717,6 +717,20 @@ def test_a_topic_that_has_moved_is_read_where_it_is_within_a_minute(stage):
     stage(work, brokers=2)
 
 
+def test_a_route_without_brokers_is_asked_for_again_until_it_has_one(stage):
+    async def work(stage):
+        broker = play_queue(stage, pulled(1, record(0, b"a")))
+        whole = stage.routes["T"]
+        stage.routes["T"] = whole.but(broker_datas=[])
+        async with stage.consumer() as consumer:
+            assert await bodies(consumer, 1, within_s=5) == []
+            stage.routes["T"] = whole
+            assert await bodies(consumer, 1, within_s=60) == [b"a"]
+            assert pulls_of(broker)[0] == 0
+
+    stage(work)
+
+
 @pytest.mark.spec("C32")
 @pytest.mark.parametrize(("other", "mine"), [("~", "broker-2"), ("!", "broker-3")])
 def test_all_members_count_queues_in_one_order_whatever_the_order_of_the_route(stage, other, mine):

@@ -146,6 +146,27 @@ def test_a_task_that_ends_by_being_cancelled_is_no_failure():
     assert run(main) == "fine"
 
 
+def test_who_is_cancelled_while_closing_is_told_so_once_the_tasks_have_ended():
+    async def work():
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(1)
+
+    async def main():
+        scope = await Scope().__aenter__()
+        task = scope.start(work(), "works")
+        await asyncio.sleep(1)
+        closing = asyncio.ensure_future(scope.close())
+        await asyncio.sleep(0.5)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert task.done()
+
+    simulate(main)
+
+
 @pytest.mark.xfail(
     strict=True, reason="Scope.close cancels its newest task again, in the midst of its clean-up"
 )
