@@ -10,7 +10,7 @@ import pytest
 
 from cometmq.client import Consumer, Producer
 from cometmq.kernel import frames, records
-from cometmq.message import properties
+from cometmq.message import Message, properties
 from cometmq.net import Address, Connection, Network, Server, Transport
 from cometmq.protocol import (
     BrokerData,
@@ -209,6 +209,47 @@ def play_pulls(broker: Peer, *pulls: Reply) -> None:
         RequestCode.UPDATE_CONSUMER_OFFSET: lambda asked: 0,
         RequestCode.PULL_MESSAGE: pull,
     }
+
+
+BACK, UPDATE, PULL, MEMBERS = (
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+    RequestCode.UPDATE_CONSUMER_OFFSET,
+    RequestCode.PULL_MESSAGE,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+)
+
+
+def pulls_of(broker: Peer) -> list[int]:
+    """Offsets of the pulls of T/0, in their order."""
+    return [
+        int(one.fields["queueOffset"])
+        for one in broker.of(PULL)
+        if (one.fields["topic"], one.fields["queueId"]) == ("T", "0")
+    ]
+
+
+def done(broker: Peer) -> list[Command]:
+    """The commits of T."""
+    return [one for one in broker.of(UPDATE) if one.fields["topic"] == "T"]
+
+
+async def send(node: Node, *bodies: bytes, topic: str = "T", **more: Any) -> None:
+    """Sends a message with each of these bodies."""
+    async with node.producer() as producer:
+        for body in bodies:
+            await producer.send(Message(topic, body, **more))
+
+
+async def bodies(consumer: Consumer, count: int, within_s: float = 5.0) -> list[bytes]:
+    """The next messages, or as many of them as come in time."""
+    found: list[bytes] = []
+    try:
+        async with asyncio.timeout(within_s):
+            while len(found) < count:
+                found.append((await anext(consumer)).body)
+    except TimeoutError:
+        pass
+    return found
 
 
 @pytest.fixture
