@@ -1,14 +1,15 @@
 """A broker in memory on the simulated network, and short ways to ask it."""
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from cometmq.kernel import records
+from cometmq.kernel import frames, records
 from cometmq.message import properties
-from cometmq.net import Channel
+from cometmq.net import Channel, Transport
 from cometmq.protocol import (
     Command,
     PullMessage,
@@ -18,7 +19,7 @@ from cometmq.protocol import (
 )
 from cometmq.testing import Node, SimulatedNetwork, simulate
 
-SUSPEND, SUBSCRIPTION = 2, 4
+COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 
 
 class Asker:
@@ -84,9 +85,12 @@ def pulling(
     hold_ms: int = 0,
     group: str = "g",
     version: int = 0,
+    commit: int | None = None,
+    kind: str = "TAG",
 ) -> PullMessage:
     """The header of a pull; tags None leaves the subscription to the heartbeat."""
     flags = (SUSPEND if hold_ms else 0) | (SUBSCRIPTION if tags is not None else 0)
+    flags |= COMMIT if commit is not None else 0
     return PullMessage(
         consumer_group=group,
         topic=topic,
@@ -94,11 +98,11 @@ def pulling(
         queue_offset=offset,
         max_msg_nums=most,
         sys_flag=flags,
-        commit_offset=0,
+        commit_offset=commit or 0,
         suspend_timeout_millis=hold_ms,
         subscription=tags,
         sub_version=version,
-        expression_type="TAG",
+        expression_type=kind,
     )
 
 
@@ -107,10 +111,14 @@ Work = Callable[[Asker], Awaitable[Any]]
 
 @pytest.fixture
 def broker() -> Callable[..., Any]:
-    """Runs `work(asker)` against a broker on a virtual clock; keywords are for the Node."""
+    """Runs `work(asker)` against a broker on a virtual clock; keywords are for the Node.
+
+    Whatever a test looks at, no callback of the broker may fail.
+    """
 
     def run(work: Work, **settings: Any) -> Any:
         async def main() -> Any:
+            asyncio.get_running_loop().set_exception_handler(failed)
             network = SimulatedNetwork(random.Random(7))
             machine = network.machine()
             async with Node(machine=machine, chance=random.Random(8), **settings) as node:
@@ -120,7 +128,18 @@ def broker() -> Callable[..., Any]:
                 finally:
                     asker.channel.close()
 
-        return simulate(main)
+        result = simulate(main)
+        assert failures == []
+        return result
+
+    failures: list[BaseException] = []
+
+    def failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback has failed: nobody but the loop would hear of it."""
+        if "handle" in context:
+            failures.append(context["exception"])
+        else:
+            loop.default_exception_handler(context)
 
     return run
 
@@ -133,3 +152,36 @@ async def connect(node: Node) -> Asker:
     asker = Asker(node, channel)
     asker.heard = heard
     return asker
+
+
+class Wire:
+    """A bare connection: bytes go out as they are, and every command that comes back is kept."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.write = transport.write
+        self.heard: list[Command] = []
+        self._rest = b""
+
+    def received(self, data: bytes) -> None:
+        found, consumed = frames.split(self._rest + data, 16 << 20)
+        self._rest = (self._rest + data)[consumed:]
+        self.heard += [Command.read(frame) for frame in found]
+
+    def closed(self, error: Exception | None) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+async def wire(node: Node) -> Wire:
+    """A bare connection to the node's broker."""
+    assert node.client_network is not None
+    made: list[Wire] = []
+
+    def accept(transport: Transport) -> Wire:
+        made.append(Wire(transport))
+        return made[0]
+
+    await node.client_network.connect(*node.address, accept)
+    return made[0]

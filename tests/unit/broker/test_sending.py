@@ -1,12 +1,20 @@
 """Sends as a broker takes them: what is stored, what is refused, and with which words."""
 
 import asyncio
+import re
 
 import pytest
 
 from cometmq.kernel import headers, records
 from cometmq.message import batches, offset_id, properties
-from cometmq.protocol import Command, GetTopicConfig, SendAnswer, TopicConfig
+from cometmq.protocol import (
+    Command,
+    GetTopicConfig,
+    SendAnswer,
+    TopicConfig,
+    TopicFilterType,
+    UpdateAndCreateTopic,
+)
 from tests.unit.broker.conftest import sending
 
 
@@ -301,3 +309,154 @@ def test_too_much_in_flight_is_answered_busy(broker):
         assert codes.count(0) > 5
 
     broker(work, broker={"max_bytes_in_flight": 10_000})
+
+
+ADDED = len(
+    properties.encode(
+        {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
+    )
+)
+"""Bytes that the broker adds to the properties of each message."""
+
+WITH_ID = {"UNIQ_KEY": "U" * 32}
+AS_LONG_AS_CAN_BE = (
+    properties.LONGEST - ADDED - 1 - len(properties.encode(WITH_ID)) - len("a\x01\x02")
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"body": bytes(4096)}, 0),
+        ({"body": bytes(4097)}, 13),
+        ({"properties": {**WITH_ID, "a": "x" * AS_LONG_AS_CAN_BE}}, 0),
+        ({"properties": {**WITH_ID, "a": "x" * (AS_LONG_AS_CAN_BE + 1)}}, 13),
+        ({"topic": "x" * 127}, 0),
+        ({"queue_id": 3}, 0),
+        ({"queue_id": 4}, 29),
+        ({"reconsume_times": 3, "max_reconsume_times": 3}, 0),
+        ({"reconsume_times": 4, "max_reconsume_times": 3}, 13),
+        ({"reconsume_times": 1, "max_reconsume_times": 0}, 13),
+        ({"reconsume_times": 4, "max_reconsume_times": -1}, 0),
+    ],
+)
+def test_the_limits_of_a_send_are_themselves_allowed(broker, fields, code):
+    async def work(asker):
+        assert (await asker.send(**fields)).code == code
+
+    broker(work, store={"max_message_size": 4096})
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"body": batches.encode([(0, bytes(5000), b"")])}, "the message is illegal"),
+        ({"body": batches.encode([(0, b"", b"")])}, "the message is illegal"),
+        ({"body": b""}, "the message is illegal"),
+        ({"reconsume_times": 1, "max_reconsume_times": 0}, "dead letters are not built yet"),
+        ({"properties": {"DELAY": "1"}}, "not built yet"),
+        ({"queue_id": 99}, "queueId[99] is illegal"),
+    ],
+)
+def test_a_batch_is_refused_for_what_its_members_would_be(broker, fields, text):
+    async def work(asker):
+        fine = batches.encode([(0, b"fine", b"")])
+        answer = await asker.send(**{"body": fine, "batch": True, **fields})
+        assert text in answer.remark
+        assert await asker.stored() == []
+
+    broker(work, store={"max_message_size": 4096})
+
+
+def test_the_member_of_a_batch_that_is_too_large_takes_the_others_with_it(broker):
+    async def work(asker):
+        longest = {**WITH_ID, "a": "x" * (AS_LONG_AS_CAN_BE + 1)}
+        members = [(0, b"fine", b""), (0, b"too much", properties.encode(longest))]
+        assert (await asker.send(body=batches.encode(members), batch=True)).code == 13
+        assert await asker.stored() == []
+
+    broker(work)
+
+
+def test_the_answer_to_a_batch_has_the_id_that_the_batch_had(broker):
+    async def work(asker):
+        body = batches.encode([(0, b"x", b"")])
+        for given, told in ((WITH_ID, "U" * 32), ("", None)):
+            answer = await asker.send(body=body, batch=True, properties=given)
+            assert SendAnswer.read(answer.fields).transaction_id == told
+            assert (answer.fields["TRACE_ON"], answer.fields["MSG_REGION"]) == (
+                "true",
+                "DefaultRegion",
+            )
+
+    broker(work)
+
+
+@pytest.mark.parametrize("text", ["", "color\x01red", "color\x01red\x02"])
+def test_an_id_is_put_behind_what_the_client_said(broker, text):
+    async def work(asker):
+        await asker.send(properties=text)
+        [record] = await asker.stored()
+        said = b"color\x01red\x02" if text else b""
+        assert re.match(said + rb"UNIQ_KEY\x01[0-9A-F]{32}\x02MSG_REGION", record.properties)
+
+    broker(work)
+
+
+def make(topic, *, read=4, write=4, perm=6, kind=TopicFilterType.SINGLE_TAG):
+    return UpdateAndCreateTopic(topic, "TBW102", read, write, perm, kind)
+
+
+@pytest.mark.spec("PR37")
+def test_a_send_may_name_any_queue_that_is_read_or_written_and_chance_only_those_written(broker):
+    async def work(asker):
+        await asker.ask(make("T", read=4, write=2))
+        codes = [(await asker.send(queue_id=n)).code for n in range(5)]
+        assert codes == [0, 0, 0, 0, 29]
+        chosen = {
+            SendAnswer.read((await asker.send(queue_id=-1)).fields).queue_id for _ in range(30)
+        }
+        assert chosen == {0, 1}
+        await asker.ask(make("T", read=4, write=0))
+        assert (await asker.send(queue_id=-1)).code == 29
+
+    broker(work)
+
+
+def test_the_queues_of_a_topic_are_those_of_its_newest_configuration(broker):
+    async def work(asker):
+        for queues, code in ((1, 29), (4, 0), (1, 29)):
+            await asker.ask(make("T", read=queues, write=queues))
+            assert (await asker.send(queue_id=3)).code == code
+
+    broker(work)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "given", "stored"),
+    [
+        (TopicFilterType.SINGLE_TAG, 1, 1),
+        (TopicFilterType.MULTI_TAG, 1, 3),
+        (TopicFilterType.MULTI_TAG, 3, 3),
+    ],
+)
+def test_messages_of_a_topic_with_several_tags_are_marked_so(broker, kind, given, stored, batch):
+    async def work(asker):
+        await asker.ask(make("T", kind=kind))
+        body = batches.encode([(0, b"x", properties.encode(WITH_ID))]) if batch else b"x"
+        await asker.send(body=body, batch=batch, sys_flag=given, properties=WITH_ID)
+        [record] = await asker.stored()
+        assert record.sys_flag & 7 == stored
+
+    broker(work)
+
+
+def test_a_retry_topic_of_a_group_that_cannot_be_is_refused(broker):
+    async def work(asker):
+        answer = await asker.send("%RETRY%nobody")
+        assert answer.code == 26
+        assert answer.remark.startswith("subscription group not exist, nobody")
+        assert (await asker.send("%RETRY%SELF_TEST_C_GROUP")).code == 0  # a group of the system
+
+    broker(work, broker={"auto_create_subscription_group": False})

@@ -15,7 +15,9 @@ from cometmq.serving import Refused
 NOW = 1_000_000
 
 
-def hello(address="10.0.0.1:10911", *, number=0, name="a", modern=False, timeout_ms=None):
+def hello(
+    address="10.0.0.1:10911", *, number=0, name="a", modern=False, acting=False, timeout_ms=None
+):
     return RegisterBroker(
         broker_name=name,
         broker_addr=address,
@@ -23,7 +25,7 @@ def hello(address="10.0.0.1:10911", *, number=0, name="a", modern=False, timeout
         ha_server_addr=address.replace("10911", "10912"),
         broker_id=number,
         heartbeat_timeout_millis=timeout_ms,
-        enable_acting_master=False if modern else None,
+        enable_acting_master=acting if modern or acting else None,
     )
 
 
@@ -138,3 +140,93 @@ def test_a_broker_that_outlives_its_name_goes_without_harm(routes):
     routes.unregister("10.0.0.9:10911")
     assert routes.expire(NOW + 120_001) == [1]
     assert routes.route("T") is None
+
+
+SLAVE = "10.0.0.2:10911"
+
+
+def perms(routes, topic="T"):
+    route = routes.route(topic)
+    return {} if route is None else {one.broker_name: one.perm for one in route.queue_datas}
+
+
+@pytest.mark.parametrize(
+    ("number", "acting", "before", "perm"),
+    [(0, True, 6, 6), (1, True, 6, 4), (1, True, 7, 5), (1, False, 6, 6)],
+)
+def test_a_slave_that_acts_for_its_master_is_read_and_not_written(
+    routes, number, acting, before, perm
+):
+    told = hello(number=number, modern=True, acting=acting)
+    routes.register(told, topics("T", "U", perm=before), 1, NOW)
+    assert perms(routes) == {"a": perm}
+
+
+@pytest.mark.parametrize(("acting", "before", "perm"), [(True, 6, 4), (True, 7, 5), (False, 6, 6)])
+def test_when_a_master_leaves_its_queues_stay_as_its_slave_wants(routes, acting, before, perm):
+    routes.register(hello(modern=True, acting=acting), topics("T", "U", perm=before), 1, NOW)
+    slave = hello(SLAVE, number=1, modern=True, acting=acting)
+    routes.register(slave, topics("T", "U"), 2, NOW)
+    routes.unregister("10.0.0.1:10911")
+    assert perms(routes) == {"a": perm}
+    routes.register(hello(modern=True, acting=acting), topics("T", "U", version=2), 1, NOW)
+    assert perms(routes) == {"a": 6}
+
+
+@pytest.mark.parametrize("acting", [True, False])
+def test_when_a_slave_leaves_its_masters_queues_stay_as_they_are(routes, acting):
+    routes.register(hello(modern=True, acting=acting), topics("T", "U"), 1, NOW)
+    slave = hello(SLAVE, number=1, modern=True, acting=acting)
+    routes.register(slave, topics("T", "U"), 2, NOW)
+    routes.unregister(SLAVE)
+    assert perms(routes) == {"a": 6}
+    routes.unregister("10.0.0.1:10911")
+    assert perms(routes) == {}
+
+
+@pytest.mark.spec("RN34")
+@pytest.mark.parametrize(("state", "address"), [(1, "1"), (2, "9"), (3, "9")])
+def test_of_two_masters_the_one_with_the_newer_state_is_listed(routes, state, address):
+    routes.register(hello(), topics("T", "U", state=2), 1, NOW)
+    routes.register(hello("10.0.0.9:10911"), topics("T", "U", state=state), 2, NOW)
+    assert routes.route("T").broker_datas[0].broker_addrs == {0: f"10.0.0.{address}:10911"}
+
+
+def test_a_slave_without_master_is_told_none_and_a_master_neither(routes):
+    for number in (1, 0):
+        told = routes.register(hello(number=number), topics("T", "U"), 1, NOW)
+        assert (told.master_addr, told.ha_server_addr) == (None, None)
+
+
+def test_a_topic_that_two_brokers_have_is_theirs_until_both_have_left(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.register(hello("10.0.0.2:10911", name="b"), topics("T", "V"), 2, NOW)
+    assert set(perms(routes)) == {"a", "b"}
+    routes.unregister("10.0.0.1:10911")
+    assert (set(perms(routes)), perms(routes, "U")) == ({"b"}, {})
+    routes.unregister("10.0.0.1:10911")  # gone already
+    routes.unregister("10.0.0.2:10911")
+    assert perms(routes) == {}
+
+
+def test_all_that_was_registered_through_one_connection_goes_with_it(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.register(hello("10.0.0.2:10911", name="b"), topics("T", "U"), 1, NOW)
+    routes.register(hello("10.0.0.3:10911", name="c"), topics("T", "U"), 2, NOW)
+    routes.connection_ended(1)
+    assert set(perms(routes)) == {"c"}
+
+
+def test_a_broker_that_registers_again_is_not_silent(routes):
+    for later in (0, 100_000):
+        routes.register(hello(), topics("T", "U"), 1, NOW + later)
+    assert routes.expire(NOW + 200_000) == []
+    assert routes.expire(NOW + 220_001) == [1]
+
+
+def test_brokers_are_listed_by_their_cluster(routes):
+    routes.register(hello(), topics("T", "U"), 1, NOW)
+    routes.register(hello("10.0.0.2:10911", name="b"), topics("T", "U"), 2, NOW)
+    found = routes.cluster()
+    assert found.cluster_addr_table == {"c": ("a", "b")}
+    assert found.broker_addr_table["b"].broker_addrs == {0: "10.0.0.2:10911"}

@@ -178,3 +178,105 @@ def test_a_closed_connection_fails_what_waits_on_it():
         assert not channel.usable
 
     with_server(work)
+
+
+FOREIGN = {"host": "10.0.0.7", "client": "10.0.0.8"}
+
+
+@pytest.mark.parametrize(
+    ("where", "allowed", "code"),
+    [
+        ({"host": "127.0.0.1", "client": "127.0.0.1"}, (), 0),
+        ({"host": "127.0.0.1", "client": "10.0.0.8"}, (), 0),
+        ({"host": "::1", "client": "10.0.0.8"}, (), 0),
+        ({"host": "10.0.0.7", "client": "127.0.0.1"}, (), 0),
+        ({"host": "10.0.0.7", "client": "127.9.9.9"}, (), 0),
+        ({"host": "10.0.0.7", "client": "::1"}, (), 0),
+        ({"host": "10.0.0.7", "client": "10.0.0.7"}, (), 0),
+        (FOREIGN, (), 16),
+        (FOREIGN, ("10.0.0.8",), 0),
+        (FOREIGN, ("10.0.0.9",), 16),
+        (FOREIGN, ("10.0.0.0/24",), 0),
+        (FOREIGN, ("10.0.1.0/24",), 16),
+        (FOREIGN, ("10.0.1.0/24", "10.0.0.1/24"), 0),
+        (FOREIGN, ("fd00::/8",), 16),
+        ({"host": "0.0.0.0", "client": "10.0.0.8"}, (), 16),
+        ({"host": "fd00::7", "client": "fd00::8"}, (), 16),
+        ({"host": "fd00::7", "client": "fd00::8"}, ("fd00::/8",), 0),
+    ],
+)
+def test_who_may_make_administrative_requests(where, allowed, code):
+    async def work(ask, channel, server):
+        return (await ask(HELLO, BODY.write())).code
+
+    assert with_server(work, **where, admin_allowed_addresses=allowed) == code
+
+
+def test_whoever_may_not_register_a_broker_may_ask_for_routes():
+    async def work(ask, channel, server):
+        return (await ask(GetBrokerClusterInfo())).code
+
+    assert with_server(work, **FOREIGN) == 0
+
+
+def test_a_broker_that_was_silent_too_long_has_to_connect_again():
+    async def work(ask, channel, server):
+        header = RegisterBroker(**{**vars(HELLO), "heartbeat_timeout_millis": 10_000})
+        await ask(header, BODY.write())
+        await asyncio.sleep(9)
+        assert channel.usable
+        await asyncio.sleep(7)
+        assert not channel.usable
+
+    with_server(work)
+
+
+@pytest.mark.parametrize(("interval_ms", "latest_s"), [(1_000, 11.1), (20_000, 40.1)])
+def test_how_often_silent_brokers_are_looked_for_is_a_setting(interval_ms, latest_s):
+    async def work(ask, channel, server):
+        header = RegisterBroker(**{**vars(HELLO), "heartbeat_timeout_millis": 10_000})
+        began = asyncio.get_running_loop().time()
+        await ask(header, BODY.write())
+        while channel.usable:
+            await asyncio.sleep(0.1)
+        passed = asyncio.get_running_loop().time() - began
+        assert latest_s - interval_ms / 1000 - 0.2 <= passed <= latest_s
+
+    with_server(work, scan_not_active_broker_interval=interval_ms)
+
+
+def test_a_name_server_listens_on_loopback_and_the_originals_port_unless_told_otherwise():
+    async def main():
+        server = NameServer(NameServerSettings(), SimulatedNetwork(random.Random(1)).machine())
+        await server.start()
+        assert str(server.address) == "127.0.0.1:9876"
+        server.close()
+
+    simulate(main)
+
+
+def test_a_name_server_that_was_closed_does_nothing_more():
+    async def main():
+        server = NameServer(NameServerSettings(), SimulatedNetwork(random.Random(1)).machine())
+        await server.start()
+        await asyncio.sleep(10)
+        server.close()
+        loop = asyncio.get_running_loop()
+        turns = loop.turns
+        await asyncio.sleep(1000)
+        assert loop.turns - turns < 10
+
+    simulate(main)
+
+
+def test_a_broker_may_have_ten_thousand_topics():
+    async def work(ask, channel, server):
+        names = [f"topic-{n}" for n in range(10_000)]
+        table = {name: TopicConfig(topic_name=name) for name in names}
+        wrapper = TopicConfigWrapper(DataVersion(1, 0, 1), topic_config_table=table)
+        body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper).write()
+        assert len(body) > 1 << 20
+        assert (await ask(HELLO, body)).code == 0
+        assert (await ask(GetRouteInfo("topic-9999"))).code == 0
+
+    with_server(work)

@@ -33,14 +33,17 @@ class Peer:
         pass
 
 
-def with_server(work, **limits):
-    """Runs `work(connect, taken, server)`; the server keeps and answers each frame's body."""
+def with_server(work, keep=None, **limits):
+    """Runs `work(connect, taken, server)`; the server keeps and answers each frame's body, and
+    adds its connections to `keep`."""
 
     async def main():
         network = SimulatedNetwork(random.Random(3))
         taken = []
 
         def took(connection, items):
+            if keep is not None:
+                keep.append(connection)
             for frame in items:
                 taken.append(frame)
                 connection.write(frames.join(0, b'{"flag":1}', frame.body))
@@ -165,3 +168,100 @@ def test_addresses_are_read_at_the_last_colon(text, address):
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(ValueError, match="expected HOST:PORT"):
         Address.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "text", "packed"),
+    [
+        (Address("127.0.0.1", 9876), "127.0.0.1:9876", b"\x7f\0\0\1" + (9876).to_bytes(4)),
+        (Address("::1", 1), "[::1]:1", bytes(15) + b"\1" + (1).to_bytes(4)),
+        (Address("fe80::1%eth0", 1), "[fe80::1%eth0]:1", b"\xfe\x80" + bytes(13) + b"\1\0\0\0\1"),
+    ],
+)
+def test_addresses_are_written_for_people_and_for_records(address, text, packed):
+    assert (str(address), address.packed()) == (text, packed)
+
+
+def test_what_came_whole_before_a_bad_frame_is_served():
+    async def work(connect, taken, server):
+        peer = await connect()
+        peer.transport.write(BEAT + BEAT + b"\xff" * 8)
+        await asyncio.sleep(1)
+        assert len(taken) == 2
+        assert len(frames.split(peer.data, 1 << 20)[0]) == 2
+        assert peer.ended is not None
+
+    with_server(work)
+
+
+def test_nothing_that_comes_after_a_bad_frame_is_served():
+    async def work(connect, taken, server):
+        peer = await connect()
+        for data in (b"\xff" * 8, BEAT, BEAT):
+            peer.transport.write(data)
+        await asyncio.sleep(1)
+        assert taken == []
+
+    with_server(work)
+
+
+@pytest.mark.parametrize(("size", "taken_at_all"), [(1000, True), (1001, False)])
+def test_the_largest_frame_is_a_setting_and_itself_allowed(size, taken_at_all):
+    async def work(connect, taken, server):
+        empty = Command.request(HeartBeat(), b"").write()
+        body = bytes(size - len(empty))
+        peer = await connect()
+        peer.transport.write(Command.request(HeartBeat(), body).write())
+        await asyncio.sleep(1)
+        assert bool(taken) is taken_at_all
+        assert (peer.ended is None) is taken_at_all
+
+    with_server(work, frame_bytes=1000)
+
+
+def test_a_connection_that_is_only_written_to_is_not_idle():
+    async def work(connect, taken, server):
+        speaks, hears = await connect(), await connect()
+        hears.transport.write(BEAT)
+        await asyncio.sleep(0.5)
+        [connection] = {one for one in server_side if one.remote == hears.transport.local}
+        for _ in range(4):
+            connection.write(BEAT)
+            await asyncio.sleep(60)
+        assert hears.ended is None
+        assert speaks.ended is not None
+
+    server_side = []
+    with_server(work, keep=server_side)
+
+
+@pytest.mark.parametrize(("idle_s", "at"), [(10, 10), (120, 120)])
+def test_how_long_a_connection_may_be_idle_is_a_setting(idle_s, at):
+    async def work(connect, taken, server):
+        peer = await connect()
+        await asyncio.sleep(idle_s + 5)
+        assert peer.ended == pytest.approx(at, abs=2.1)
+        assert peer.ended >= at
+
+    with_server(work, idle_s=idle_s)
+
+
+def test_a_server_that_is_closed_ends_its_connections_after_what_it_has_written():
+    async def work(connect, taken, server):
+        one, idle = await connect(), await connect()
+        one.transport.write(BEAT)
+        while not taken:
+            await asyncio.sleep(0.0001)
+        server.close()
+        await asyncio.sleep(1)
+        assert frames.split(one.data, 1 << 20)[0][0].body == b"body"
+        assert one.ended is not None
+        assert idle.ended is not None
+        with pytest.raises(ConnectionRefusedError):
+            await connect()
+        loop = asyncio.get_running_loop()
+        turns = loop.turns
+        await asyncio.sleep(1000)
+        assert loop.turns - turns < 10
+
+    with_server(work)

@@ -60,3 +60,58 @@ def test_keys_without_effect_are_listed_once_with_the_nearest_known_name():
         "these keys have no effect here (yet): listenPrt (did you mean listenPort?), zebra"
     )
     assert settings.without_effect({"brokerName": "b"}, settings.keys(Model)) is None
+
+
+@dataclass(frozen=True)
+class Other:
+    most: int | None = None
+    what: dict[str, str] | None = None
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "kind", "value"),
+    [
+        ("most", "7", int | None, 7),
+        ("on", "True", bool, True),
+        ("on", "false", bool, False),
+        ("name", "", str, ""),
+        ("hosts", "a;b", tuple[str, ...], ("a", "b")),
+        ("hosts", "a, b ;c\td", tuple[str, ...], ("a", "b", "c", "d")),
+        ("hosts", ";", tuple[str, ...], ()),
+    ],
+)
+def test_a_value_is_read_as_its_type_wants(key, text, kind, value):
+    assert settings.convert(key, text, kind) == value
+
+
+def test_a_type_that_no_text_stands_for_is_a_bug_of_ours():
+    with pytest.raises(TypeError, match="no way to read a setting of type"):
+        settings.read(Other, {"what": "x"})
+
+
+@pytest.mark.parametrize(
+    ("field", "key"),
+    [
+        ("name", "name"),
+        ("broker_name", "brokerName"),
+        ("broker_ip1", "brokerIP1"),
+    ],
+)
+def test_a_field_has_the_originals_name(field, key):
+    assert settings.key_of(field) == key
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("a=b=c", {"a": "b=c"}),
+        ("a", {"a": ""}),
+        ("=b", {"": "b"}),
+        ("#a=b", {}),
+        ("  ! a=b", {}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=#b", {"a": "#b"}),
+    ],
+)
+def test_a_line_is_read_as_the_original_does(line, found):
+    assert settings.parse_properties(line) == found

@@ -76,7 +76,9 @@ def say_no(ask: QueryConsumerOffset):
     raise Refused(22, "no")
 
 
-def with_driver(work, **limits):
+def with_driver(work, closed=lambda bell, table: None, **limits):
+    """Runs `work(channel, bell, table)`, and `closed(bell, table)` once the driver is closed."""
+
     async def main():
         network = SimulatedNetwork(random.Random(2))
         bell = Bell()
@@ -91,8 +93,9 @@ def with_driver(work, **limits):
         try:
             return await work(channel, bell, table)
         finally:
-            channel.close()
             driver.close()
+            closed(bell, table)
+            channel.close()
             server.close()
 
     return simulate(main)
@@ -176,6 +179,13 @@ def test_a_handler_that_waits_on_when_its_time_is_over_is_a_bug_and_leaves_nobod
     with_driver(work)
 
 
+def test_a_body_may_be_as_large_as_its_limit():
+    async def work(channel, bell, table):
+        assert (await ask(channel, HeartBeat(), bytes(10))).body == bytes(10)
+
+    with_driver(work)
+
+
 def test_a_body_beyond_its_limit_is_refused_with_the_limit():
     async def work(channel, bell, table):
         answer = await ask(channel, HeartBeat(), bytes(11))
@@ -244,3 +254,37 @@ def test_a_call_ends_at_its_time_and_a_late_answer_harms_nobody():
         assert (await ask(channel, HeartBeat(), b"x")).body == b"x"
 
     with_driver(work)
+
+
+def test_what_waits_when_the_driver_is_closed_is_dropped():
+    async def work(channel, bell, table):
+        asyncio.ensure_future(ask(channel)).add_done_callback(lambda one: one.exception())
+        await asyncio.sleep(1)
+        assert (table[30].waiting, bool(bell.rings)) == (1, True)
+
+    def closed(bell, table):
+        assert (table[30].waiting, bool(bell.rings)) == (0, False)
+
+    with_driver(work, closed)
+
+
+def test_a_place_that_was_left_is_free_for_the_next_who_waits():
+    async def work(channel, bell, table):
+        bell.looked = -1000
+        for _ in range(3):
+            answers = [asyncio.ensure_future(ask(channel)) for _ in range(3)]
+            await asyncio.sleep(20)
+            assert {one.result().code for one in answers} == {0}
+
+    with_driver(work)
+
+
+def test_who_need_not_wait_is_served_while_no_more_may_wait():
+    async def work(channel, bell, table):
+        first = asyncio.ensure_future(ask(channel))
+        await asyncio.sleep(1)
+        assert (await ask(channel)).code == 2
+        assert (await ask(channel)).code == 0  # the bell's third look
+        await first
+
+    with_driver(work, most_waiting=1)
