@@ -28,6 +28,7 @@ class SimulatedNetwork:
     ports: Iterator[int] = field(default_factory=lambda: count(20_000))
     """Each is given once."""
     listeners: dict[Address, tuple["Machine", Make]] = field(default_factory=dict)
+    """Who listens there, and what makes the protocol of a connection."""
     ends: dict["_End", None] = field(default_factory=dict)
     """Both ends of every connection."""
 
