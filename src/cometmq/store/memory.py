@@ -108,8 +108,8 @@ class MemoryDisk:
         return inode
 
     def _create(self, path: str) -> Inode:
-        if self.names.get(_parent(path), "missing") is not None:
-            raise StoreError(Trouble.MISSING, "open", _parent(path))
+        if self.names.get(parent(path), "missing") is not None:
+            raise StoreError(Trouble.MISSING, "open", parent(path))
         inode = self.names[path] = self.new_inode()
         return inode
 
@@ -122,10 +122,8 @@ class MemoryDisk:
         return None if inode is None else inode.size
 
     def list(self, path: str) -> list[str]:
-        def names() -> set[str]:
-            return {name for name in self.names if name and _parent(name) == path}
-
-        return sorted(name.rpartition("/")[2] for name in self.call("list", path, None, names))
+        names = self.call("list", path, None, lambda: list(self.names))
+        return sorted(name.rpartition("/")[2] for name in names if name and parent(name) == path)
 
     def make_folder(self, path: str) -> None:
         self.call("make_folder", path, None, lambda: self.names.setdefault(path, None))
@@ -158,5 +156,6 @@ class MemoryDisk:
         return self.call("lock", path, None, take)
 
 
-def _parent(path: str) -> str:
+def parent(path: str) -> str:
+    """The folder that a path lies in."""
     return path.rpartition("/")[0]

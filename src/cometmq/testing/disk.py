@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cometmq.store import MemoryDisk, StoreError, Trouble
 from cometmq.store.disk import Data
-from cometmq.store.memory import Inode
+from cometmq.store.memory import Inode, parent
 from cometmq.testing.simulation import Trace
 
 T = TypeVar("T")
@@ -197,7 +197,7 @@ class ForgetfulDisk(MemoryDisk):
 
     def files_in(self, folder: str) -> list[str]:
         """The paths of a folder's files, in order, without a call."""
-        return sorted(path for path in self.names if path and _folder(path) == folder)
+        return sorted(path for path in self.names if path and parent(path) == folder)
 
     # The lives after this one
 
@@ -211,7 +211,7 @@ class ForgetfulDisk(MemoryDisk):
         left = self._next()
         copies: dict[int, ForgetfulInode] = {}
         for path, inode in sorted(names.items()):
-            if inode is GONE or (path and left.names.get(_folder(path), GONE) is not None):
+            if inode is GONE or (path and left.names.get(parent(path), GONE) is not None):
                 continue
             if isinstance(inode, ForgetfulInode):
                 if id(inode) not in copies:
@@ -303,7 +303,7 @@ class ForgetfulDisk(MemoryDisk):
     def _sync_folder(self, folder: str) -> None:
         kept: list[dict[str, Inode | None]] = []
         for changes in self._unsynced:
-            if folder not in map(_folder, changes):
+            if folder not in map(parent, changes):
                 kept.append(changes)
                 continue
             self._durable.update(changes)
@@ -324,7 +324,3 @@ class ForgetfulDisk(MemoryDisk):
             ROLL_OVER: rolls or len(dirty) > 1 or any(path not in self._durable for path in logs),
         }
         return [point for point, holds in found.items() if holds]
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]

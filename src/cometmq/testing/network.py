@@ -7,9 +7,12 @@ from dataclasses import KW_ONLY, dataclass, field
 from errno import EADDRINUSE, ECONNREFUSED
 from itertools import count
 from random import Random
+from typing import TypeVar
 
 from cometmq.net import Address, Listener, Make
 from cometmq.testing.simulation import TICK_S, Trace
+
+T = TypeVar("T")
 
 LEAST_S, MOST_S = 0.00005, 0.002
 """How long anything is on its way, if no machine is slow."""
@@ -53,6 +56,7 @@ class Machine:
     network: SimulatedNetwork
     host: str
     on: bool = True
+    """Nothing leaves it any more from the moment that it is off; may be set in any thread."""
     slow_s: float = 0.0
     """Added to every delay from and to this machine."""
 
@@ -77,13 +81,9 @@ class Machine:
         far.protocol.connection_made(far)
         near.protocol.connection_made(near)
 
-    def stop(self) -> None:
-        """Nothing leaves it any more, from this moment on; may be called in any thread."""
-        self.on = False
-
     def power_off(self) -> None:
         """Everything of this machine is gone at once; its peers notice a little later."""
-        self.stop()
+        self.on = False
         for address, (machine, _) in list(self.network.listeners.items()):
             if machine is self:
                 del self.network.listeners[address]
@@ -130,23 +130,20 @@ class _End(asyncio.Transport):
         left = memoryview(bytes(data))
         while left:
             length = self.machine.network.random.choice((7, 512, PIECE, PIECE, PIECE))
-            self._send(bytes(left[:length]))
-            left = left[length:]
+            piece, left = bytes(left[:length]), left[length:]
+            self._on_the_way += len(piece)
+            self._at_peer(self.peer._arrive, piece)
         if self._on_the_way > self._high_water and not self._full:
             self._full = True
             self.protocol.pause_writing()
 
-    def _send(self, piece: bytes) -> None:
-        self._on_the_way += len(piece)
-        self._at_peer(lambda: self.peer._arrive(piece))
-
-    def _at_peer(self, work: Callable[[], None]) -> None:
+    def _at_peer(self, work: Callable[[T], None], what: T) -> None:
         """Does something where the peer is, after what was sent before."""
         loop = asyncio.get_running_loop()
         delay_s = self.machine.network.delay_s(self.machine, self.peer.machine)
         # Timers of one moment come in no certain order, and bytes must not overtake each other.
         self._arrives = max(self._arrives + TICK_S, loop.time() + delay_s)
-        loop.call_at(self._arrives, work)
+        loop.call_at(self._arrives, work, what)
 
     def _arrive(self, piece: bytes) -> None:
         if self._open:
@@ -170,7 +167,7 @@ class _End(asyncio.Transport):
     def close(self) -> None:
         if self._open and not self._closing:
             self._closing = True
-            self._at_peer(lambda: self.peer.lose(None))
+            self._at_peer(self.peer.lose, None)
             asyncio.get_running_loop().call_soon(self.lose, None)
 
     def abort(self) -> None:
@@ -178,7 +175,7 @@ class _End(asyncio.Transport):
 
     def leave(self, told: str, error: Exception | None) -> None:
         """The connection ends for this end at once; the peer finds out, later."""
-        self._at_peer(lambda: self.peer.lose(ConnectionResetError(told)))
+        self._at_peer(self.peer.lose, ConnectionResetError(told))
         self.lose(error)
 
     def cut(self) -> None:

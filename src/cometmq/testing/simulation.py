@@ -26,10 +26,6 @@ PAUSES = 0.12
 """At how many of its calls work pauses."""
 
 
-class NothingLeft(RuntimeError):
-    """Every task waits, and no timer is set: nothing will ever happen again."""
-
-
 class VirtualLoop(asyncio.BaseEventLoop):
     """asyncio's own loop, with a clock that jumps to the next timer."""
 
@@ -52,7 +48,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def select(self, timeout: float | None) -> list[Any]:
         """Lets the time pass that BaseEventLoop wants to wait for."""
         if timeout is None:
-            raise NothingLeft("every task waits for something that cannot come any more")
+            raise RuntimeError("every task waits for something that cannot come any more")
         self.turns += 1
         self._now += timeout
         return []
