@@ -56,8 +56,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, split: Split, took: "Took", limits: Limits) -> None:
         self.usable = True
-        self.active = True
-        """Something was read or written since the idle sweep last looked."""
+        self.idle_s = 0.0
+        """How long the sweeps have seen nothing that was read or written."""
         self.made: Signal[Connection] = Signal()
         self.ended: Signal[Connection] = Signal()
         self.error: Exception | None = None
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
         """Takes what came, and hands on each whole frame in it."""
         if not self.usable:
             return
-        self.active = True
+        self.idle_s = 0.0
         if self._rest:
             self._rest += data
             # A frame of megabytes comes in hundreds of pieces: it is looked at again only when
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._out and self.usable:
-            self.active = True
+            self.idle_s = 0.0
             # One joined write beats writev here (design, "The hot path").
             self._transport.write(b"".join(self._out) if len(self._out) > 1 else self._out[0])
         self._out.clear()
@@ -167,7 +167,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self._listener: Listener | None = None
-        self._idle_since: dict[Connection, float] = {}
+        self._open: dict[Connection, None] = {}
         self._sweeper = Timer(self._sweep)
 
     @property
@@ -187,26 +187,23 @@ class Server:
         return connection
 
     def _made(self, connection: Connection) -> None:
-        if len(self._idle_since) >= self.limits.connections:
+        if len(self._open) >= self.limits.connections:
             said = "connection from %s refused: %d are open, the limit"
             log.warning(said, connection.remote, self.limits.connections)
             connection.abort()
             return
-        self._idle_since[connection] = asyncio.get_running_loop().time()
+        self._open[connection] = None
         connection.ended.watch(self._ended)
 
     def _ended(self, connection: Connection) -> None:
-        del self._idle_since[connection]
+        del self._open[connection]
         if connection.error is not None:
             log.info("connection from %s ended: %s", connection.remote, connection.error)
 
     def _sweep(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for connection, since in list(self._idle_since.items()):
-            if connection.active:
-                connection.active = False
-                self._idle_since[connection] = now
-            elif now - since >= self.limits.idle_s:
+        for connection in list(self._open):
+            connection.idle_s += SWEEP_S
+            if connection.idle_s > self.limits.idle_s:
                 connection.close()
         self._sweeper.start(SWEEP_S)
 
@@ -215,5 +212,5 @@ class Server:
         self._sweeper.stop()
         if self._listener is not None:
             self._listener.close()
-        for connection in list(self._idle_since):
+        for connection in list(self._open):
             connection.close()
