@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
-from cometmq.net import Address, LocalNetwork, Receiver, Transport
-from cometmq.net.network import Accept, Listener
+from cometmq.net import Address, Listener, LocalNetwork, Make
 
 Wanted = Callable[[bytes], bool]
 
@@ -23,38 +23,36 @@ class FaultyNetwork:
         self.lost = 0
         self.swallowed = 0
 
-    async def listen(self, host: str, port: int, accept: Accept) -> Listener:
+    async def listen(self, host: str, port: int, make: Make) -> Listener:
         """As the real one."""
-        return await self._network.listen(host, port, accept)
+        return await self._network.listen(host, port, make)
 
-    async def connect(self, host: str, port: int, accept: Accept) -> Transport:
+    async def connect(self, host: str, port: int, make: Make) -> None:
         """As the real one, with our hand in between."""
         if str(Address(host, port)) in self.refused:
             raise ConnectionRefusedError(111, "Connection refused")
-        made: list[_Link] = []
-
-        def between(transport: Transport) -> Receiver:
-            made.append(_Link(self, transport))
-            made[0].receiver = accept(made[0])
-            return made[0]
-
-        await self._network.connect(host, port, between)
-        return made[0]
+        await self._network.connect(host, port, lambda: _Link(self, make()))
 
 
-class _Link:
-    """One connection, seen from both sides."""
+class _Link(asyncio.Protocol):
+    """A connection, seen from both sides: a protocol to the network, a transport to its client."""
 
-    receiver: Receiver
-
-    def __init__(self, network: FaultyNetwork, transport: Transport) -> None:
+    def __init__(self, network: FaultyNetwork, protocol: asyncio.Protocol) -> None:
         self._network = network
-        self._transport = transport
+        self._protocol = protocol
         self._loses = False
-        self.local, self.remote = transport.local, transport.remote
-        self.close, self.abort = transport.close, transport.abort
-        self.pause_reading = transport.pause_reading
-        self.resume_reading = transport.resume_reading
+        self.connection_lost = protocol.connection_lost  # type: ignore[method-assign]
+        self.pause_writing = protocol.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = protocol.resume_writing  # type: ignore[method-assign]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = stream = cast(asyncio.Transport, transport)
+        self.get_extra_info = stream.get_extra_info
+        self.set_write_buffer_limits = stream.set_write_buffer_limits
+        self.close, self.abort, self.is_closing = stream.close, stream.abort, stream.is_closing
+        self.is_reading = stream.is_reading
+        self.pause_reading, self.resume_reading = stream.pause_reading, stream.resume_reading
+        self._protocol.connection_made(cast(asyncio.Transport, self))
 
     def write(self, data: bytes) -> None:
         if self._network.swallow(data):
@@ -65,20 +63,11 @@ class _Link:
             self._loses = True
         self._transport.write(data)
 
-    def received(self, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:
         if self._loses:
             self._transport.abort()
             return
-        self.receiver.received(data)
-
-    def closed(self, error: Exception | None) -> None:
-        self.receiver.closed(error)
-
-    def pause_writing(self) -> None:
-        self.receiver.pause_writing()
-
-    def resume_writing(self) -> None:
-        self.receiver.resume_writing()
+        self._protocol.data_received(data)
 
 
 def once(wanted: Wanted) -> Wanted:

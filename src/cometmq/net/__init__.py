@@ -3,10 +3,9 @@
 # fmt: off
 from cometmq.net.channel import Channel, ChannelClosed, NotConnected, Pool
 from cometmq.net.connection import Connection, Limits, Server
-from cometmq.net.local import LocalNetwork
-from cometmq.net.network import Address, Listener, Network, Receiver, Transport
+from cometmq.net.network import Address, Listener, LocalNetwork, Make, Network
 
 __all__ = [
     "Address", "Channel", "ChannelClosed", "Connection", "Limits", "Listener", "LocalNetwork",
-    "Network", "NotConnected", "Pool", "Receiver", "Server", "Transport",
+    "Make", "Network", "NotConnected", "Pool", "Server",
 ]

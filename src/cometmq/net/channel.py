@@ -9,8 +9,7 @@ from typing import Any
 from cometmq.kernel import frames
 from cometmq.kernel.faults import Malformed
 from cometmq.net.connection import Connection, Limits
-from cometmq.net.local import LocalNetwork
-from cometmq.net.network import Address, Network, Transport
+from cometmq.net.network import Address, LocalNetwork, Network
 from cometmq.protocol import Command, RequestHeader
 from cometmq.runtime import CometError, TimedOut
 
@@ -37,8 +36,8 @@ class ChannelClosed(CometError):
 class Channel(Connection):
     """A connection to one server, shared by all who ask it."""
 
-    def __init__(self, transport: Transport, address: Address, asked: Asked) -> None:
-        super().__init__(transport, frames.split, self._hear, LIMITS)
+    def __init__(self, address: Address, asked: Asked) -> None:
+        super().__init__(frames.split, self._hear, LIMITS)
         self.address = address
         self._asked = asked
         self._opaques = itertools.count()
@@ -48,15 +47,9 @@ class Channel(Connection):
     @classmethod
     async def open(cls, network: Network, address: Address, asked: Asked) -> "Channel":
         """Connects, NotConnected where that fails; who calls bounds the time."""
-        channel: Channel
-
-        def accept(transport: Transport) -> Channel:
-            nonlocal channel
-            channel = cls(transport, address, asked)
-            return channel
-
+        channel = cls(address, asked)
         try:
-            await network.connect(address.host, address.port, accept)
+            await network.connect(address.host, address.port, lambda: channel)
         except OSError as error:
             raise NotConnected(
                 f"connect to {address} failed: {error.strerror or error}; is the server running?"
@@ -116,7 +109,7 @@ class Channel(Connection):
     def close(self) -> None:
         """Ends the connection; who still waits for an answer gets ChannelClosed."""
         super().close()
-        self.closed(None)
+        self.connection_lost(None)
 
 
 class Pool:

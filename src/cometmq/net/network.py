@@ -1,7 +1,12 @@
-"""The network seam: what a socket does, as callbacks; the simulator is another implementation."""
+"""The network seam, asyncio's own protocols and transports, and the real network.
 
+The simulator is another implementation.
+"""
+
+import asyncio
 import ipaddress
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
@@ -27,61 +32,38 @@ class Address(NamedTuple):
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-class Transport(Protocol):
-    """One end of a connection, to write to."""
-
-    local: Address
-    remote: Address
-
-    def write(self, data: bytes) -> None:
-        """Queues bytes; never blocks. After the end of the connection it does nothing."""
-
-    def close(self) -> None:
-        """Ends the connection when what was written has left."""
-
-    def abort(self) -> None:
-        """Ends the connection at once; what was not sent is lost."""
-
-    def pause_reading(self) -> None:
-        """Stops `received` until reading is resumed."""
-
-    def resume_reading(self) -> None:
-        """Lets bytes come again."""
+Make = Callable[[], asyncio.Protocol]
+"""Makes the protocol of one connection."""
 
 
-class Receiver(Protocol):
-    """One end of a connection, to be told of what comes."""
-
-    def received(self, data: bytes) -> None:
-        """Some bytes have come."""
-
-    def closed(self, error: Exception | None) -> None:
-        """The connection has ended; nothing comes after this."""
-
-    def pause_writing(self) -> None:
-        """The peer does not take what we write: what is queued is beyond the high-water mark."""
-
-    def resume_writing(self) -> None:
-        """The peer has taken what was queued."""
-
-
-Accept = Callable[[Transport], Receiver]
-
-
-class Listener(Protocol):
+@dataclass(frozen=True)
+class Listener:
     """A port that is listened on."""
 
     address: Address
-
-    def close(self) -> None:
-        """Takes no further connections; those that exist live on."""
+    close: Callable[[], object]
+    """Takes no further connections; those that exist live on."""
 
 
 class Network(Protocol):
     """Makes connections and listens for them."""
 
-    async def listen(self, host: str, port: int, accept: Accept) -> Listener:
+    async def listen(self, host: str, port: int, make: Make) -> Listener:
         """Listens; port 0 takes a free one. Raises OSError where that cannot be."""
 
-    async def connect(self, host: str, port: int, accept: Accept) -> Transport:
-        """Connects; raises OSError where nobody answers. The caller bounds the time."""
+    async def connect(self, host: str, port: int, make: Make) -> None:
+        """Returns when the connection is made; raises OSError where nobody answers. The caller
+        bounds the time."""
+
+
+class LocalNetwork:
+    """Sockets of this machine."""
+
+    async def listen(self, host: str, port: int, make: Make) -> Listener:
+        server = await asyncio.get_running_loop().create_server(
+            make, host, port, backlog=1024, reuse_address=True
+        )
+        return Listener(Address(*server.sockets[0].getsockname()[:2]), server.close)
+
+    async def connect(self, host: str, port: int, make: Make) -> None:
+        await asyncio.get_running_loop().create_connection(make, host, port)

@@ -1,7 +1,7 @@
 """A disk in memory: the same seam, for tests, for nodes without a directory, and for simulation.
 
 Every call goes through `MemoryDisk.call`. A disk that forgets, fails or counts overrides that one
-method, and finds what is written in `Inode` (pages) and in `names`.
+method, and finds what is written in `Inode` and in `names`.
 """
 
 from collections.abc import Callable
@@ -12,50 +12,34 @@ from cometmq.store.disk import Data, StoreError, Trouble
 
 T = TypeVar("T")
 
-PAGE = 4096
-_ZEROS = bytes(PAGE)
-
 
 class Inode:
-    """The content of a file: the pages that were written, and its length."""
+    """The content of a file: what was written, zeros behind that, and its length."""
 
     def __init__(self) -> None:
-        self.pages: dict[int, bytearray] = {}
+        self.written = bytearray()
         self.size = 0
 
     def read(self, size: int, offset: int) -> bytes:
         """What lies there, zeros where nothing was written."""
-        first, inside = divmod(offset, PAGE)
         end = min(offset + size, self.size)
-        pages = [self.pages.get(number, _ZEROS) for number in range(first, -(-end // PAGE))]
-        return b"".join(pages)[inside : end - first * PAGE]
+        return bytes(self.written[offset:end]).ljust(end - offset, b"\0")
 
     def write(self, data: Data, offset: int) -> int:
-        """Puts bytes into their pages; the file grows with them."""
-        done = 0
-        while done < len(data):
-            number, inside = divmod(offset + done, PAGE)
-            count = min(PAGE - inside, len(data) - done)
-            page = self.pages.setdefault(number, bytearray(PAGE))
-            page[inside : inside + count] = data[done : done + count]
-            done += count
-        self.size = max(self.size, offset + done)
-        return done
+        """Puts bytes there; the file grows with them."""
+        end = offset + len(data)
+        self.written += bytes(max(offset - len(self.written), 0))
+        self.written[offset:end] = data
+        self.size = max(self.size, end)
+        return len(data)
 
     def next_data(self, offset: int) -> int | None:
-        """The first place from `offset` on that lies in a written page."""
-        inside = [number for number in self.pages if (number + 1) * PAGE > offset]
-        if not inside or offset >= self.size:
-            return None
-        return max(offset, min(inside) * PAGE)
+        """The first place from `offset` on that may hold other bytes than zeros."""
+        return offset if offset < len(self.written) else None
 
     def resize(self, size: int) -> None:
         """Cuts off what lies behind `size`, or grows with zeros."""
-        if size < self.size:
-            self.pages = {n: page for n, page in self.pages.items() if n * PAGE < size}
-            last = self.pages.get(size // PAGE)
-            if last is not None:
-                last[size % PAGE :] = bytes(PAGE - size % PAGE)
+        del self.written[size:]
         self.size = size
 
 
@@ -124,8 +108,8 @@ class MemoryDisk:
         return inode
 
     def _create(self, path: str) -> Inode:
-        if self.names.get(_parent(path), "missing") is not None:
-            raise StoreError(Trouble.MISSING, "open", _parent(path))
+        if self.names.get(parent(path), "missing") is not None:
+            raise StoreError(Trouble.MISSING, "open", parent(path))
         inode = self.names[path] = self.new_inode()
         return inode
 
@@ -138,10 +122,8 @@ class MemoryDisk:
         return None if inode is None else inode.size
 
     def list(self, path: str) -> list[str]:
-        def names() -> set[str]:
-            return {name for name in self.names if name and _parent(name) == path}
-
-        return sorted(name.rpartition("/")[2] for name in self.call("list", path, None, names))
+        names = self.call("list", path, None, lambda: list(self.names))
+        return sorted(name.rpartition("/")[2] for name in names if name and parent(name) == path)
 
     def make_folder(self, path: str) -> None:
         self.call("make_folder", path, None, lambda: self.names.setdefault(path, None))
@@ -174,5 +156,6 @@ class MemoryDisk:
         return self.call("lock", path, None, take)
 
 
-def _parent(path: str) -> str:
+def parent(path: str) -> str:
+    """The folder that a path lies in."""
     return path.rpartition("/")[0]

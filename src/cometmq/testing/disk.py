@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from cometmq.store import MemoryDisk, StoreError, Trouble
 from cometmq.store.disk import Data
-from cometmq.store.memory import PAGE, Inode
+from cometmq.store.memory import Inode, parent
 from cometmq.testing.simulation import Trace
 
 T = TypeVar("T")
 
+PAGE = 4096
 SECTOR = 512
 GONE = Inode()
 """Stands for a name that is not there."""
@@ -66,7 +67,7 @@ class ForgetfulInode(Inode):
         return done
 
     def resize(self, size: int) -> None:
-        cut = [number for number in self.pages if (number + 1) * PAGE > size]
+        cut = [number for number in self._versions if (number + 1) * PAGE > size]
         super().resize(size)
         self._changed(cut)
 
@@ -74,7 +75,7 @@ class ForgetfulInode(Inode):
         self._writes += 1
         self._sizes.append((self._writes, self.size))
         for number in numbers:
-            page = bytes(self.pages.get(number, bytes(PAGE)))
+            page = bytes(self.written[number * PAGE : (number + 1) * PAGE]).ljust(PAGE, b"\0")
             self._versions.setdefault(number, [(0, bytes(PAGE))]).append((self._writes, page))
 
     def sync(self, wait: Callable[[], None]) -> None:
@@ -93,8 +94,8 @@ class ForgetfulInode(Inode):
 
     def flip(self, offset: int, bit: int) -> None:
         """A bit of the medium turns over."""
+        super().write(bytes([self.read(1, offset)[0] ^ 1 << bit]), offset)
         number, inside = divmod(offset, PAGE)
-        self.pages.setdefault(number, bytearray(PAGE))[inside] ^= 1 << bit
         versions = self._versions.setdefault(number, [(0, bytes(PAGE))])
         page = bytearray(versions[0][1])
         page[inside] ^= 1 << bit
@@ -196,7 +197,7 @@ class ForgetfulDisk(MemoryDisk):
 
     def files_in(self, folder: str) -> list[str]:
         """The paths of a folder's files, in order, without a call."""
-        return sorted(path for path in self.names if path and _folder(path) == folder)
+        return sorted(path for path in self.names if path and parent(path) == folder)
 
     # The lives after this one
 
@@ -210,7 +211,7 @@ class ForgetfulDisk(MemoryDisk):
         left = self._next()
         copies: dict[int, ForgetfulInode] = {}
         for path, inode in sorted(names.items()):
-            if inode is GONE or (path and left.names.get(_folder(path), GONE) is not None):
+            if inode is GONE or (path and left.names.get(parent(path), GONE) is not None):
                 continue
             if isinstance(inode, ForgetfulInode):
                 if id(inode) not in copies:
@@ -302,7 +303,7 @@ class ForgetfulDisk(MemoryDisk):
     def _sync_folder(self, folder: str) -> None:
         kept: list[dict[str, Inode | None]] = []
         for changes in self._unsynced:
-            if folder not in map(_folder, changes):
+            if folder not in map(parent, changes):
                 kept.append(changes)
                 continue
             self._durable.update(changes)
@@ -323,7 +324,3 @@ class ForgetfulDisk(MemoryDisk):
             ROLL_OVER: rolls or len(dirty) > 1 or any(path not in self._durable for path in logs),
         }
         return [point for point, holds in found.items() if holds]
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]

@@ -7,12 +7,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from errno import EADDRINUSE, ECONNREFUSED
 from itertools import count
 from random import Random
+from typing import TypeVar
 
-from cometmq.net import Address, Receiver, Transport
-from cometmq.net.network import Accept
+from cometmq.net import Address, Listener, Make
 from cometmq.testing.simulation import TICK_S, Trace
 
-HIGH_WATER = 1 << 20
+T = TypeVar("T")
+
 LEAST_S, MOST_S = 0.00005, 0.002
 """How long anything is on its way, if no machine is slow."""
 
@@ -29,7 +30,8 @@ class SimulatedNetwork:
     trace: Trace = field(default_factory=Trace)
     ports: Iterator[int] = field(default_factory=lambda: count(20_000))
     """Each is given once."""
-    listeners: dict[Address, "SimulatedListener"] = field(default_factory=dict)
+    listeners: dict[Address, tuple["Machine", Make]] = field(default_factory=dict)
+    """Who listens there, and what makes the protocol of a connection."""
     ends: dict["_End", None] = field(default_factory=dict)
     """Both ends of every connection."""
 
@@ -54,41 +56,37 @@ class Machine:
     network: SimulatedNetwork
     host: str
     on: bool = True
+    """Nothing leaves it any more from the moment that it is off; may be set in any thread."""
     slow_s: float = 0.0
     """Added to every delay from and to this machine."""
 
-    async def listen(self, host: str, port: int, accept: Accept) -> "SimulatedListener":
-        address = Address(host, port or next(self.network.ports))
-        if address in self.network.listeners:
+    async def listen(self, host: str, port: int, make: Make) -> Listener:
+        listeners, address = self.network.listeners, Address(host, port or next(self.network.ports))
+        if address in listeners:
             raise OSError(EADDRINUSE, "Address already in use")
-        listener = self.network.listeners[address] = SimulatedListener(self, address, accept)
-        return listener
+        listeners[address] = self, make
+        return Listener(address, lambda: listeners.pop(address, None))
 
-    async def connect(self, host: str, port: int, accept: Accept) -> Transport:
-        network = self.network
+    async def connect(self, host: str, port: int, make: Make) -> None:
+        network, there = self.network, Address(host, port)
         await asyncio.sleep(network.delay_s(self))
-        listener = network.listeners.get(Address(host, port))
-        if listener is None or not listener.machine.on or not self.on:
+        listening = network.listeners.get(there)
+        if listening is None or not listening[0].on or not self.on:
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
+        machine, make_far = listening
         here = Address(self.host, next(network.ports))
-        near = _End(self, here, listener.address)
-        far = _End(listener.machine, listener.address, here)
+        near, far = _End(self, here, there, make()), _End(machine, there, here, make_far())
         near.peer, far.peer = far, near
         network.ends |= {near: None, far: None}
-        far.receiver = listener.accept(far)
-        near.receiver = accept(near)
-        return near
-
-    def stop(self) -> None:
-        """Nothing leaves it any more, from this moment on; may be called in any thread."""
-        self.on = False
+        far.protocol.connection_made(far)
+        near.protocol.connection_made(near)
 
     def power_off(self) -> None:
         """Everything of this machine is gone at once; its peers notice a little later."""
-        self.stop()
-        for listener in list(self.network.listeners.values()):
-            if listener.machine is self:
-                listener.close()
+        self.on = False
+        for address, (machine, _) in list(self.network.listeners.items()):
+            if machine is self:
+                del self.network.listeners[address]
         for end in self._ends():
             end.leave("the peer's machine is off", ConnectionAbortedError("this machine is off"))
 
@@ -102,61 +100,50 @@ class Machine:
 
 
 @dataclass(eq=False)
-class SimulatedListener:
-    """A port that is listened on."""
-
-    machine: Machine
-    address: Address
-    accept: Accept
-
-    def close(self) -> None:
-        self.machine.network.listeners.pop(self.address, None)
-
-
-@dataclass(eq=False)
-class _End:
+class _End(asyncio.Transport):
     """One end of a connection."""
 
     machine: Machine
     local: Address
     remote: Address
+    protocol: asyncio.Protocol
     peer: "_End" = field(init=False)
-    receiver: Receiver | None = None
     _reading: bool = True
     _closing: bool = False
+    _high_water: int = 64 << 10
     _on_the_way: int = 0
     _full: bool = False
     _arrives: float = 0.0
     _arrived: deque[bytes] = field(default_factory=deque)
 
+    def __post_init__(self) -> None:
+        super().__init__({"sockname": self.local, "peername": self.remote})
+
     @property
     def _open(self) -> bool:
         return self in self.machine.network.ends
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Sends bytes, in pieces that arrive in order, each when the seed wants."""
         if not self._open or self._closing or not self.machine.on:
             return
         left = memoryview(bytes(data))
         while left:
             length = self.machine.network.random.choice((7, 512, PIECE, PIECE, PIECE))
-            self._send(bytes(left[:length]))
-            left = left[length:]
-        if self._on_the_way > HIGH_WATER and not self._full and self.receiver is not None:
+            piece, left = bytes(left[:length]), left[length:]
+            self._on_the_way += len(piece)
+            self._at_peer(self.peer._arrive, piece)
+        if self._on_the_way > self._high_water and not self._full:
             self._full = True
-            self.receiver.pause_writing()
+            self.protocol.pause_writing()
 
-    def _send(self, piece: bytes) -> None:
-        self._on_the_way += len(piece)
-        self._at_peer(lambda: self.peer._arrive(piece))
-
-    def _at_peer(self, work: Callable[[], None]) -> None:
+    def _at_peer(self, work: Callable[[T], None], what: T) -> None:
         """Does something where the peer is, after what was sent before."""
         loop = asyncio.get_running_loop()
         delay_s = self.machine.network.delay_s(self.machine, self.peer.machine)
         # Timers of one moment come in no certain order, and bytes must not overtake each other.
         self._arrives = max(self._arrives + TICK_S, loop.time() + delay_s)
-        loop.call_at(self._arrives, work)
+        loop.call_at(self._arrives, work, what)
 
     def _arrive(self, piece: bytes) -> None:
         if self._open:
@@ -168,20 +155,19 @@ class _End:
             piece = self._arrived.popleft()
             self.machine.network.trace.add("net", self.remote, self.local, piece)
             self.peer._taken(len(piece))
-            assert self.receiver is not None, "bytes take some time, and both ends stand at once"
-            self.receiver.received(piece)
+            self.protocol.data_received(piece)
 
     def _taken(self, length: int) -> None:
         self._on_the_way -= length
-        if self._full and self._on_the_way <= HIGH_WATER // 4:
+        if self._full and self._on_the_way <= self._high_water // 4:
             self._full = False
-            if self._open and self.receiver is not None:
-                self.receiver.resume_writing()
+            if self._open:
+                self.protocol.resume_writing()
 
     def close(self) -> None:
         if self._open and not self._closing:
             self._closing = True
-            self._at_peer(lambda: self.peer.lose(None))
+            self._at_peer(self.peer.lose, None)
             asyncio.get_running_loop().call_soon(self.lose, None)
 
     def abort(self) -> None:
@@ -189,7 +175,7 @@ class _End:
 
     def leave(self, told: str, error: Exception | None) -> None:
         """The connection ends for this end at once; the peer finds out, later."""
-        self._at_peer(lambda: self.peer.lose(ConnectionResetError(told)))
+        self._at_peer(self.peer.lose, ConnectionResetError(told))
         self.lose(error)
 
     def cut(self) -> None:
@@ -202,8 +188,17 @@ class _End:
         if self._open:
             del self.machine.network.ends[self]
             self._arrived.clear()
-            if self.receiver is not None:
-                self.receiver.closed(error)
+            self.protocol.connection_lost(error)
+
+    def is_closing(self) -> bool:
+        return self._closing or not self._open
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        if high is not None:
+            self._high_water = high
+
+    def is_reading(self) -> bool:
+        return self._reading
 
     def pause_reading(self) -> None:
         self._reading = False

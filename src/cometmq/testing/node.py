@@ -90,7 +90,7 @@ class Node(node.Node):
 
     def _died(self) -> None:
         assert isinstance(self.network, Machine)
-        self.network.stop()
+        self.network.on = False
         self._death.set()
 
     @property

@@ -7,11 +7,12 @@ the loop and the other lanes go on in the middle of it.
 
 import asyncio
 import hashlib
-import random
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from random import Random
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -24,10 +25,6 @@ TICK_S = 1e-7
 
 PAUSES = 0.12
 """At how many of its calls work pauses."""
-
-
-class NothingLeft(RuntimeError):
-    """Every task waits, and no timer is set: nothing will ever happen again."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -52,7 +49,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def select(self, timeout: float | None) -> list[Any]:
         """Lets the time pass that BaseEventLoop wants to wait for."""
         if timeout is None:
-            raise NothingLeft("every task waits for something that cannot come any more")
+            raise RuntimeError("every task waits for something that cannot come any more")
         self.turns += 1
         self._now += timeout
         return []
@@ -126,18 +123,17 @@ class _Work(threading.Thread):
             self._tell()
 
 
+@dataclass(eq=False)
 class SimulatedThreads:
     """Work of a lane is done in order; between its doing and its result, the loop goes on."""
 
-    def __init__(
-        self, chance: random.Random, *, most_s: float = 0.003, trace: Trace | None = None
-    ) -> None:
-        self._random = chance
-        self._most_s = most_s
-        self._trace = trace or Trace()
-        self._lanes: dict[str, deque[_Work]] = {}
-        self._arrives: dict[str, float] = {}
-        self._running: _Work | None = None
+    chance: Random
+    _: KW_ONLY
+    most_s: float = 0.003
+    trace: Trace = field(default_factory=Trace)
+    _lanes: dict[str, deque[_Work]] = field(default_factory=dict, init=False)
+    _arrives: dict[str, float] = field(default_factory=dict, init=False)
+    _running: _Work | None = field(default=None, init=False)
 
     def run(self, lane: str, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Does the work bit by bit, and hands its result back later still."""
@@ -150,20 +146,20 @@ class SimulatedThreads:
 
     def pause(self, seconds: float) -> None:
         """In the middle of handed-over work: time passes for everybody else."""
-        if self._running is not None and (seconds or self._random.random() < PAUSES):
+        if self._running is not None and (seconds or self.chance.random() < PAUSES):
             self._running.pause(seconds + self._some_s())
 
     def close(self) -> None:
         """Nothing to do: a thread ends with its work."""
 
     def _some_s(self) -> float:
-        return self._random.uniform(0, self._most_s)
+        return self.chance.uniform(0, self.most_s)
 
     def _begin_next(self, lane: str) -> None:
         asyncio.get_running_loop().call_later(self._some_s(), self._begin, lane)
 
     def _begin(self, lane: str) -> None:
-        self._trace.add("thread", lane)
+        self.trace.add("thread", lane)
         self._lanes[lane][0].start()
         self._go_on(lane)
 

@@ -6,11 +6,11 @@ import random
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cometmq.kernel import frames
-from cometmq.net import Transport
 from cometmq.protocol import (
     Command,
     SubscriptionGroupConfig,
@@ -53,7 +53,7 @@ MADE_BY_NOTHING = ("h1-3413", "h1-6370", "h1-6374", "h1-6581")
 """Asked of a broker that makes neither topics nor groups by itself."""
 
 
-class Asker:
+class Asker(asyncio.Protocol):
     """A connection on which bytes are sent as they were recorded."""
 
     def __init__(self) -> None:
@@ -61,18 +61,17 @@ class Asker:
         self.is_open = True
         self._rest = b""
 
-    def received(self, data: bytes) -> None:
+    def connection_made(self, transport: Any) -> None:
+        self.write = transport.write
+
+    def data_received(self, data: bytes) -> None:
         found, consumed = frames.split(self._rest + data, LIMIT)
         self._rest = (self._rest + data)[consumed:]
         commands = [Command.read(frame) for frame in found]
         self.answers += [one for one in commands if one.is_answer]
 
-    def closed(self, error: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
-
-    def pause_writing(self) -> None: ...
-
-    def resume_writing(self) -> None: ...
 
 
 def frame_of(line: dict[str, str]) -> bytes:
@@ -128,21 +127,20 @@ async def feed(
         await node.make_topic("H1Topic")
         known = SubscriptionGroupConfig(group_name="g").write()
         await node.ask(UpdateAndCreateSubscriptionGroup(), known)
-        askers: dict[str, tuple[Asker, Transport]] = {}
+        askers: dict[str, Asker] = {}
 
-        async def connected(where: str) -> tuple[Asker, Transport]:
-            if where not in askers or not askers[where][0].is_open:
-                one = Asker()
+        async def connected(where: str) -> Asker:
+            if where not in askers or not askers[where].is_open:
+                askers[where] = one = Asker()
                 host, port = where.split(":")
-                transport = await node.client_network.connect(host, int(port), lambda _: one)
-                askers[where] = one, transport
+                await node.client_network.connect(host, int(port), lambda: one)
             return askers[where]
 
         for name, request, recorded_answer in exchanges:
             named = node.namesrv if request["code"] in OF_NAME_SERVER else str(node.address)
-            one, transport = await connected(named)
+            one = await connected(named)
             one.answers.clear()
-            transport.write(frame_of(request))
+            one.write(frame_of(request))
             await asyncio.sleep(SOON_S)
             if recorded_answer is not None and not one.answers:
                 await asyncio.sleep(HELD_S)

@@ -19,14 +19,14 @@ class Moody:
         self.silent = set()
         self.refuses = {}
 
-    async def connect(self, host, port, accept):
+    async def connect(self, host, port, make):
         address = Address(host, port)
         if self.refuses.get(address, 0) > 0:
             self.refuses[address] -= 1
             raise ConnectionRefusedError(111, "Connection refused")
         if address in self.silent:
             await asyncio.sleep(1000)
-        return await self._network.connect(host, port, accept)
+        return await self._network.connect(host, port, make)
 
 
 def with_node(work, **settings):

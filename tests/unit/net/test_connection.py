@@ -12,25 +12,21 @@ from cometmq.protocol import Command, HeartBeat
 from cometmq.testing import SimulatedNetwork, simulate
 
 
-class Peer:
+class Peer(asyncio.Protocol):
     """A raw client: keeps what comes."""
 
-    def __init__(self, transport):
-        self.transport = transport
+    def __init__(self):
         self.data = b""
         self.ended = None
 
-    def received(self, data):
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
         self.data += data
 
-    def closed(self, error):
+    def connection_lost(self, error):
         self.ended = asyncio.get_running_loop().time()
-
-    def pause_writing(self):
-        pass
-
-    def resume_writing(self):
-        pass
 
 
 def with_server(work, keep=None, **limits):
@@ -52,11 +48,9 @@ def with_server(work, keep=None, **limits):
         await server.start(network.machine(), "127.0.0.1", 1)
 
         async def connect():
-            peers = []
-            await network.machine().connect(
-                "127.0.0.1", 1, lambda transport: peers.append(Peer(transport)) or peers[0]
-            )
-            return peers[0]
+            peer = Peer()
+            await network.machine().connect("127.0.0.1", 1, lambda: peer)
+            return peer
 
         try:
             return await work(connect, taken, server)

@@ -331,6 +331,6 @@ async def test_after_the_power_is_gone_closing_ends_and_writes_nothing() -> None
     store = await opened(disk)
     stage(store, "a", 0, b"x")
     disk.cut_at = 0
-    before = {path: inode and dict(inode.pages) for path, inode in disk.names.items()}
+    before = {path: inode and bytes(inode.written) for path, inode in disk.names.items()}
     await store.close()
-    assert {path: inode and dict(inode.pages) for path, inode in disk.names.items()} == before
+    assert {path: inode and bytes(inode.written) for path, inode in disk.names.items()} == before

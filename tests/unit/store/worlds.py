@@ -22,10 +22,11 @@ from cometmq.store import (
     Trouble,
 )
 from cometmq.store.disk import Data
-from cometmq.store.memory import PAGE, Inode
+from cometmq.store.memory import Inode
 
 T = TypeVar("T")
 
+PAGE = 4096
 HOST = b"\x0a\x00\x00\x01\x00\x00\xc3\x50"
 SMALL = StoreSettings(
     mapped_file_size_commit_log=16384,
@@ -103,31 +104,31 @@ class DurableInode(Inode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.durable: dict[int, bytes] = {}
         self.durable_size = 0
         self.versions: dict[int, list[bytes]] = {}
+        """What may be on the disk of each page that was ever written: its last sync, or later."""
+
+    def _page(self, number: int) -> bytes:
+        return bytes(self.written[number * PAGE : (number + 1) * PAGE]).ljust(PAGE, b"\0")
 
     def keep(self) -> None:
-        self.durable = {number: bytes(page) for number, page in self.pages.items()}
         self.durable_size = self.size
-        self.versions = {}
+        self.versions = {number: [self._page(number)] for number in self.versions}
 
     def write(self, data: Data, offset: int) -> int:
         done = super().write(data, offset)
         for number in range(offset // PAGE, (offset + done - 1) // PAGE + 1):
-            self.versions.setdefault(number, []).append(bytes(self.pages[number]))
+            self.versions.setdefault(number, [bytes(PAGE)]).append(self._page(number))
         return done
 
     def after_cut(self, chance: random.Random) -> "DurableInode":
         left = DurableInode()
-        left.size = chance.choice([self.durable_size, self.size])
-        for number in sorted(self.durable.keys() | self.pages.keys()):
-            old = self.durable.get(number, bytes(PAGE))
-            possible = [old, *self.versions.get(number, [])]
+        size = chance.choice([self.durable_size, self.size])
+        for number, possible in sorted(self.versions.items()):
             first, second = chance.choice(possible), chance.choice(possible)
             torn = chance.randrange(0, PAGE + 1, 512)
-            left.pages[number] = bytearray(first[:torn] + second[torn:])
-        left.resize(left.size)
+            left.write(first[:torn] + second[torn:], number * PAGE)
+        left.resize(size)
         left.keep()
         return left
 

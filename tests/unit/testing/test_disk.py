@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from cometmq.store import StoreError, Trouble
-from cometmq.store.memory import PAGE
 from cometmq.testing import ForgetfulDisk
 from cometmq.testing.disk import (
+    PAGE,
     RENAME_AND_SYNC,
     ROLL_OVER,
     SECTOR,
