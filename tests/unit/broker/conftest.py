@@ -9,7 +9,7 @@ import pytest
 
 from cometmq.kernel import frames, records
 from cometmq.message import properties
-from cometmq.net import Channel, Transport
+from cometmq.net import Channel
 from cometmq.protocol import (
     Command,
     PullMessage,
@@ -154,34 +154,26 @@ async def connect(node: Node) -> Asker:
     return asker
 
 
-class Wire:
+class Wire(asyncio.Protocol):
     """A bare connection: bytes go out as they are, and every command that comes back is kept."""
 
-    def __init__(self, transport: Transport) -> None:
-        self.write = transport.write
+    def __init__(self) -> None:
         self.heard: list[Command] = []
         self._rest = b""
 
-    def received(self, data: bytes) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.write = transport.write
+
+    def data_received(self, data: bytes) -> None:
         found, consumed = frames.split(self._rest + data, 16 << 20)
         self._rest = (self._rest + data)[consumed:]
         self.heard += [Command.read(frame) for frame in found]
-
-    def closed(self, error: Exception | None) -> None: ...
-
-    def pause_writing(self) -> None: ...
-
-    def resume_writing(self) -> None: ...
 
 
 async def wire(node: Node) -> Wire:
     """A bare connection to the node's broker."""
     assert node.client_network is not None
-    made: list[Wire] = []
-
-    def accept(transport: Transport) -> Wire:
-        made.append(Wire(transport))
-        return made[0]
-
-    await node.client_network.connect(*node.address, accept)
-    return made[0]
+    made = Wire()
+    await node.client_network.connect(*node.address, lambda: made)
+    return made

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from cometmq.client import Consumer, Producer
 from cometmq.kernel import frames, records
 from cometmq.message import Message, properties
-from cometmq.net import Address, Connection, Network, Server, Transport
+from cometmq.net import Address, Connection, Network, Server
 from cometmq.protocol import (
     SEND_BATCH,
     BrokerData,
@@ -305,8 +306,8 @@ class Tap:
         self._network = network
         self.asked: list[tuple[float, Command]] = []
 
-    async def connect(self, host: str, port: int, accept: Any) -> Transport:
-        def tapped(transport: Transport) -> Any:
+    async def connect(self, host: str, port: int, make: Any) -> None:
+        def tap(protocol: Any, transport: Any) -> None:
             write, rest = transport.write, b""
 
             def keep(data: bytes) -> None:
@@ -316,10 +317,15 @@ class Tap:
                 self.asked += [(now(), Command.read(frame)) for frame in found]
                 write(data)
 
-            transport.write = keep  # type: ignore[method-assign]
-            return accept(transport)
+            transport.write = keep
+            type(protocol).connection_made(protocol, transport)
 
-        return await self._network.connect(host, port, tapped)
+        def tapped() -> Any:
+            protocol = make()
+            protocol.connection_made = partial(tap, protocol)
+            return protocol
+
+        await self._network.connect(host, port, tapped)
 
     def of(self, code: int) -> list[Command]:
         """What was asked with this code."""

@@ -5,26 +5,33 @@ import socket
 
 import pytest
 
-from cometmq.net import LocalNetwork
+from cometmq.net import Address, LocalNetwork
 
 LARGE = bytes(range(256)) * (32 << 10)
 """More than sockets and the queue before them take."""
 
 
-class End:
+class End(asyncio.Protocol):
     """One end of a connection: keeps what comes, and lets others wait for it."""
 
-    def __init__(self, transport):
-        self.transport = transport
+    def __init__(self):
         self.data = b""
         self.events = []
         self.changed = asyncio.Event()
 
-    def received(self, data):
+    def connection_made(self, transport):
+        self.transport = transport
+        names = (transport.get_extra_info(name)[:2] for name in ("sockname", "peername"))
+        self.local, self.remote = (Address(*name) for name in names)
+        transport.set_write_buffer_limits(high=1 << 20)
+        self.events.append("made")
+        self.changed.set()
+
+    def data_received(self, data):
         self.data += data
         self.changed.set()
 
-    def closed(self, error):
+    def connection_lost(self, error):
         self.events.append("closed")
         self.changed.set()
 
@@ -46,23 +53,17 @@ def connected(work, host="127.0.0.1"):
     """Runs `work(near, far, listener)` with the two ends of a connection."""
 
     async def main():
-        far = asyncio.get_running_loop().create_future()
-
-        def accept(transport):
-            end = End(transport)
-            far.set_result(end)
-            return end
-
-        listener = await LocalNetwork().listen(host, 0, accept)
-        ends = []
-        await LocalNetwork().connect(
-            host, listener.address.port, lambda transport: ends.append(End(transport)) or ends[0]
-        )
+        near, far = End(), End()
+        listener = await LocalNetwork().listen(host, 0, lambda: far)
+        await LocalNetwork().connect(host, listener.address.port, lambda: near)
+        await far.until(lambda end: end.events)
+        near.events.clear()
+        far.events.clear()
         try:
-            await work(ends[0], await far, listener)
+            await work(near, far, listener)
         finally:
-            if "closed" not in ends[0].events:
-                ends[0].transport.abort()
+            if "closed" not in near.events:
+                near.transport.abort()
             listener.close()
 
     asyncio.run(asyncio.wait_for(main(), 20))
@@ -87,8 +88,8 @@ def has_ipv6():
 def test_bytes_go_both_ways_and_each_end_knows_where_the_other_is(host):
     async def work(near, far, listener):
         assert listener.address.host == host
-        assert near.transport.remote == far.transport.local == listener.address
-        assert near.transport.local == far.transport.remote
+        assert near.remote == far.local == listener.address
+        assert near.local == far.remote
         near.transport.write(b"there")
         await far.until(lambda end: end.data == b"there")
         far.transport.write(b"and back")
