@@ -110,11 +110,12 @@ class Scope:
         while self._tasks:
             newest = next(reversed(self._tasks))
             newest.cancel()
-            try:
-                # A plain await of the task would cancel us with it.
-                await asyncio.shield(asyncio.gather(newest, return_exceptions=True))
-            except asyncio.CancelledError as error:
-                interrupted = error  # someone wants us to end: first our own tasks, then we
+            ended = asyncio.gather(newest, return_exceptions=True)
+            while not ended.done():
+                try:
+                    await asyncio.shield(ended)  # a plain await would cancel it with us
+                except asyncio.CancelledError as error:
+                    interrupted = error  # someone wants us to end: first our own tasks, then we
         if interrupted is not None:
             raise interrupted
 

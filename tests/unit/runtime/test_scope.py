@@ -167,9 +167,6 @@ def test_who_is_cancelled_while_closing_is_told_so_once_the_tasks_have_ended():
     simulate(main)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Scope.close cancels its newest task again, in the midst of its clean-up"
-)
 def test_who_is_cancelled_while_closing_lets_its_tasks_end_first():
     ended = []
 
