@@ -12,10 +12,10 @@ from cometmq.client import Consumer
 from cometmq.runtime import Scope
 from cometmq.store import FlushDiskType, StoreError
 from cometmq.testing import ForgetfulDisk, Machine, Node, SimulatedNetwork, simulate
-from cometmq.testing.checkers import Broken, Ledger, Place, QueueKey, Stored, stored_in
 from cometmq.testing.disk import RENAME_AND_SYNC, ROLL_OVER, WRITE_AND_SYNC, Call
 from cometmq.testing.simulation import Trace
 from tests.simulation.actors import Buyer, Seller
+from tests.simulation.checkers import Broken, Ledger, Place, QueueKey, Stored, stored_in
 
 LEAST_SENDS = 200
 DEATHS = 3
