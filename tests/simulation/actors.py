@@ -18,7 +18,7 @@ from cometmq.message import Message
 from cometmq.net import Address, Network
 from cometmq.protocol import Command, RequestHeader, SendMessageV2, UpdateConsumerOffset
 from cometmq.runtime import CometError
-from cometmq.testing.checkers import ATTEMPT, Commit, Ledger
+from tests.simulation.checkers import ATTEMPT, Commit, Ledger
 
 TOPICS = ("orders", "orders", "orders", "made-by-sending")
 TAGS = ("a", "b", None)

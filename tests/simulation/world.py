@@ -12,10 +12,10 @@ from cometmq.client import Consumer
 from cometmq.runtime import Scope
 from cometmq.store import FlushDiskType, StoreError
 from cometmq.testing import ForgetfulDisk, Machine, Node, SimulatedNetwork, simulate
-from cometmq.testing.checkers import Broken, Ledger, Place, QueueKey, Stored, stored_in
 from cometmq.testing.disk import RENAME_AND_SYNC, ROLL_OVER, WRITE_AND_SYNC, Call
 from cometmq.testing.simulation import Trace
 from tests.simulation.actors import Buyer, Seller
+from tests.simulation.checkers import Broken, Ledger, Place, QueueKey, Stored, stored_in
 
 LEAST_SENDS = 200
 DEATHS = 3
@@ -215,9 +215,10 @@ class World:
             queue = store.find_queue(*key[1:])
             return 0 if queue is None else queue.max_offset
 
-        self.ledger.check_offsets(self._node.committed, end, died, now)
+        offsets = self._node.broker._offsets
+        self.ledger.check_offsets(lambda key: offsets.get(*key), end, died, now)
         for topic in sorted({promise.place[0] for promise in self.ledger.promises.values()}):
-            if not self._node.has_topic(topic):
+            if self._node.broker._topics.find(topic) is None:
                 raise Broken(f"there are messages of {topic!r}, and the topic is gone")
         self._check_ends(stored, lambda topic, queue_id: end(("", topic, queue_id)))
         self._died_at, self._lost_cache = None, False
@@ -309,7 +310,7 @@ class World:
             raise Broken(f"a new group gets others: {_difference(got, wanted)}")
         if self.is_sync:
             keys = [key for key in ledger.commits if key[0] == GROUP]
-            committed = {key: node.committed(key) or 0 for key in keys}
+            committed = {key: node.broker._offsets.get(*key) or 0 for key in keys}
             ledger.check_deliveries(stored, committed)
         await node.close()
         self.result.digest = self.trace.digest()

@@ -28,14 +28,9 @@ class MessageQueue(NamedTuple):
     broker: str
     queue_id: int
 
-    @property
-    def order(self) -> tuple[bytes, bytes, int]:
-        """How all members sort queues: Java compares texts by their UTF-16 units."""
-        return java_order(self.topic), java_order(self.broker), self.queue_id
-
 
 def java_order(text: str) -> bytes:
-    """What texts are sorted by, to come out as in Java."""
+    """What all members sort by: Java compares texts by their UTF-16 units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -75,15 +70,13 @@ class Route:
             for one in data.broker_datas
         }
         write, read = [], []
-        for one in data.queue_datas:
+        for one in sorted(data.queue_datas, key=lambda one: java_order(one.broker_name)):
             if one.perm & WRITE and MASTER in addresses.get(one.broker_name, {}):
                 count = one.write_queue_nums
                 write += [MessageQueue(topic, one.broker_name, n) for n in range(count)]
             if one.perm & READ and one.broker_name in addresses:
                 count = one.read_queue_nums
                 read += [MessageQueue(topic, one.broker_name, n) for n in range(count)]
-        for queues in (write, read):
-            queues.sort(key=lambda queue: queue.order)
         return cls(tuple(write), tuple(read), addresses)
 
 

@@ -99,14 +99,6 @@ class Node(node.Node):
         broker = self.settings.broker
         return Address(broker.bound, broker.listen_port or self.broker.address.port)
 
-    def has_topic(self, topic: str) -> bool:
-        """The broker has this topic, read without asking it."""
-        return self.broker._topics.find(topic) is not None
-
-    def committed(self, key: tuple[str, str, int]) -> int | None:
-        """The offset that the broker has for a group, topic and queue, read without asking it."""
-        return self.broker._offsets.get(*key)
-
     async def start(self) -> None:
         """Starts it, so that clients find it; one that died has the same address as before."""
         await self.boot()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client.routes import MessageQueue, average, java_order
+from cometmq.client.routes import MessageQueue, Route, average, java_order
+from cometmq.protocol import BrokerData, QueueData, TopicRouteData
 
 CASES = [
     json.loads(line)
@@ -33,14 +34,14 @@ def test_who_is_no_member_gets_nothing():
 
 
 def test_queues_are_sorted_by_number_and_names_by_their_utf16_units():
-    queues = [MessageQueue("T", broker, n) for broker in ("b", "a") for n in (10, 9)]
-    ordered = sorted(queues, key=lambda queue: queue.order)
-    assert [(one.broker, one.queue_id) for one in ordered] == [
-        ("a", 9),
-        ("a", 10),
-        ("b", 9),
-        ("b", 10),
-    ]
+    at, queues = {0: "127.0.0.1:10911"}, {"perm": 6, "read_queue_nums": 11, "write_queue_nums": 11}
+    told = TopicRouteData(
+        broker_datas=[BrokerData(broker_addrs=at, broker_name=name) for name in "ba"],
+        queue_datas=[QueueData(broker_name=name, **queues) for name in "ba"],
+    )
+    route = Route.of("T", told)
+    assert route.to_read == tuple(MessageQueue("T", name, n) for name in "ab" for n in range(11))
+    assert route.to_write == route.to_read
     # U+FF5E comes after U+1F600 in Java, whose units are D83D DE00, and before it in Python.
     assert sorted(["\uff5e", "\U0001f600"], key=java_order) == ["\U0001f600", "\uff5e"]
 
