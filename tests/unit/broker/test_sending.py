@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from cometmq.kernel import headers, records
-from cometmq.message import batches, offset_id, properties
+from cometmq.message import encode_batch, offset_id, properties
 from cometmq.protocol import Command, GetTopicConfig, SendAnswer, TopicConfig
 from tests.unit.broker.conftest import sending
 
@@ -144,7 +144,7 @@ def test_what_is_not_built_yet_is_never_stored_as_something_else(broker, fields)
         answer = await asker.send(**fields)
         assert (answer.code, "not built yet" in answer.remark) == (13, True)
         member = (0, b"x", properties.encode(fields.get("properties", {})))
-        body = batches.encode([(0, b"fine", b""), member])
+        body = encode_batch([(0, b"fine", b""), member])
         batch = await asker.send(body=body, batch=True, sys_flag=fields.get("sys_flag", 0))
         assert batch.code == 13
         assert await asker.stored() == []
@@ -180,7 +180,7 @@ def test_a_batch_is_stored_as_its_members_side_by_side(broker, code):
             (n, b"member %d" % n, properties.encode({"UNIQ_KEY": f"{n}" * 32, "TAGS": "t"}))
             for n in range(3)
         ]
-        header, body = sending("T", batches.encode(members), batch=True)
+        header, body = sending("T", encode_batch(members), batch=True)
         answer = await asker.ask(header, body, code=code)
         told = SendAnswer.read(answer.fields)
         stored = (await asker.stored())[1:]
@@ -197,7 +197,7 @@ def test_a_batch_is_stored_as_its_members_side_by_side(broker, code):
 def test_every_member_keeps_its_own_id_and_gets_what_the_batch_says(broker):
     async def work(asker):
         member = (0, b"x", properties.encode({"UNIQ_KEY": "M" * 32}))
-        body = batches.encode([member, (0, b"y", b"")])
+        body = encode_batch([member, (0, b"y", b"")])
         await asker.send(
             body=body, batch=True, properties={"UNIQ_KEY": "B" * 32, "WAIT": "true", "by": "batch"}
         )
@@ -210,7 +210,7 @@ def test_every_member_keeps_its_own_id_and_gets_what_the_batch_says(broker):
 
 def test_code_320_without_the_batch_field_is_one_message(broker):
     async def work(asker):
-        body = batches.encode([(0, b"x", b"")])
+        body = encode_batch([(0, b"x", b"")])
         header, body = sending("T", body)
         assert (await asker.ask(header, body, code=320)).code == 0
         assert [one.body for one in await asker.stored()] == [body]
@@ -230,7 +230,7 @@ def test_a_batch_that_cannot_be_read_is_refused_whole(broker):
 
 def test_a_batch_for_a_retry_topic_is_refused(broker):
     async def work(asker):
-        answer = await asker.send("%RETRY%g", batches.encode([(0, b"x", b"")]), batch=True)
+        answer = await asker.send("%RETRY%g", encode_batch([(0, b"x", b"")]), batch=True)
         assert answer.code == 13
         assert answer.remark == "batch request does not support retry group %RETRY%g"
 
