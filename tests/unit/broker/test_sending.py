@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from cometmq.kernel import headers, records
+from cometmq.kernel import headers
 from cometmq.message import encode_batch, offset_id, properties
 from cometmq.protocol import Command, GetTopicConfig, SendAnswer, TopicConfig
+from tests.kernels import encode
 from tests.unit.broker.conftest import sending
 
 
@@ -276,7 +277,7 @@ def test_both_lanes_give_the_same_answers_and_the_same_records(broker):
             answers.append(await asker.ask(header, body, fields=fields))
         stored = await asker.stored()
         return [(one.code, one.remark, one.fields) for one in answers], [
-            records.encode(one) for one in stored
+            encode(one) for one in stored
         ]
 
     fast = broker(lambda asker: work(asker, {}))

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cometmq.kernel import Malformed
-from cometmq.kernel.pure.records import V1, V2, Record, decode_all, encode, size_of, walk
+from cometmq.kernel.pure.records import V1, V2, Record, decode_all, size_of, walk
 from cometmq.message import SysFlag
+from tests.kernels import encode
 from tests.spark.rows import Row, row_of, rows_of
 from tests.unit.kernel.test_records import STORES, golden, log_of
 

@@ -17,7 +17,7 @@ from cometmq.kernel.fast.octets cimport (
 import cometmq.kernel.pure.records as plain
 from cometmq.kernel.pure.records import (
     BAD, BLANK, BLANK_MAGIC, DELAY, INNER, KEYS, MORE, NO_WAIT, ODD, OWN, TIMER, TRAN, UNIQUE, V1,
-    V2, ZERO, Record, decode, encode, java_hash, members, scan, size_of,
+    V2, ZERO, Record, decode, java_hash, members, scan, size_of,
 )
 
 cdef extern from "zlib.h" nogil:
