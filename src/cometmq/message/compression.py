@@ -40,7 +40,7 @@ def decompress(body: bytes, sys_flag: int, limit: int) -> bytes:
     """The body as it was sent; `limit` is the most bytes it may become."""
     if not sys_flag & SysFlag.COMPRESSED:
         return body
-    kind = SysFlag(sys_flag) & SysFlag.COMPRESSION
+    kind = SysFlag.COMPRESSION & sys_flag
     if kind in (SysFlag.LZ4, SysFlag.ZSTD):
         raise BadCompression(f"a body compressed with {kind.name}: not built yet, only zlib is")
     # Clients before 4.9.4 knew zlib alone, and did not name it.

@@ -33,12 +33,7 @@ class Body(msgspec.Struct, frozen=True, rename="camel"):
                 return decoder.decode(data)  # type: ignore[no-any-return]
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 pass  # not as strict as that
-        return cls.fit(fastjson.loads(data, refers=cls.refers))
-
-    @classmethod
-    def fit(cls, value: Any) -> Self:
-        """The same from what `fastjson` has read."""
-        return _fit(cls, value)  # type: ignore[no-any-return]
+        return _fit(cls, fastjson.loads(data, refers=cls.refers))  # type: ignore[no-any-return]
 
     def write(self, *, strict: bool = False, pretty: bool = False) -> bytes:
         """Encode in one of the three forms of `fastjson.dumps`."""

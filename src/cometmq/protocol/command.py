@@ -122,11 +122,11 @@ _NUMBERS = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, le
 
 
 def _from_binary(header: bytes) -> _Head:
-    cut = Cut(header, "binary header", Malformed)
+    cut = _Cut(header)
     numbers = _NUMBERS.unpack(cut.take(_NUMBERS.size, "its numbers"))
     low, language, version, opaque, flag, length = numbers
     remark = cut.take(length, "the remark").decode(errors="replace")
-    entries = Cut(cut.sized(4, "extFields"), "binary header", Malformed)
+    entries = _Cut(cut.sized(4, "extFields"))
     fields = {}
     while entries.at < len(entries.data):
         key = entries.sized(2, "a key").decode(errors="replace")
@@ -135,24 +135,21 @@ def _from_binary(header: bytes) -> _Head:
     return _Head(code, opaque, flag, version, str(language), remark or None, fields)
 
 
-class Cut:
-    """Bytes that are taken off from the front; a fault where less are left than should be."""
+class _Cut:
+    """Bytes of a header that are taken off from the front."""
 
-    def __init__(self, data: bytes, of: str, fault: type[ValueError]) -> None:
-        self.data, self.at, self.of, self.fault = data, 0, of, fault
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
 
     def take(self, length: int, what: str) -> bytes:
         """The next so many bytes."""
         left = len(self.data) - self.at
         if not 0 <= length <= left:
-            raise self.fault(f"{self.of}: {what} takes {length} bytes, {left} are left")
+            raise Malformed(f"binary header: {what} takes {length} bytes, {left} are left")
         self.at += length
         return self.data[self.at - length : self.at]
 
-    def number(self, size: int) -> int:
-        """A number of so many bytes."""
-        return int.from_bytes(self.take(size, "a number"), "big", signed=True)
-
     def sized(self, size: int, what: str) -> bytes:
         """What comes behind its length, a number of so many bytes."""
-        return self.take(self.number(size), what)
+        length = int.from_bytes(self.take(size, "a number"), "big", signed=True)
+        return self.take(length, what)
