@@ -8,7 +8,7 @@ import msgspec
 
 from cometmq.kernel import frames
 from cometmq.kernel.faults import Malformed
-from cometmq.protocol.body import Body
+from cometmq.protocol.bodies import Body
 from cometmq.protocol.codes import LANGUAGES, OTHER, OURS, SERVER, VERSION, WIDE_CODES
 from cometmq.protocol.fastjson import BadBody
 from cometmq.protocol.fields import Int, RequestHeader
@@ -70,7 +70,11 @@ class Command:
     @classmethod
     def read(cls, frame: frames.Frame) -> Self:
         """Decode a frame, or raise Malformed: its connection cannot go on."""
-        head = _from_json(frame.header) if frame.codec == JSON else _from_binary(frame.header)
+        decode = _Head.read if frame.codec == JSON else _from_binary
+        try:
+            head = decode(frame.header)
+        except BadBody as why:
+            raise Malformed(f"the header is not the JSON that it should be: {why}") from None
         numbers = head.code, head.opaque, head.flag, head.version
         language = _NAMED.get(head.language or OTHER, OTHER)
         fields = head.ext_fields or {}
@@ -109,13 +113,6 @@ class _Head(Body, frozen=True):
     remark: str | None = None
     ext_fields: dict[str, str] | None = None
     codec: str = msgspec.field(name="serializeTypeCurrentRPC", default="JSON")
-
-
-def _from_json(header: bytes) -> _Head:
-    try:
-        return _Head.read(header)
-    except BadBody as why:
-        raise Malformed(f"the header is not the JSON that it should be: {why}") from None
 
 
 _NUMBERS = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
