@@ -35,11 +35,10 @@ class Body(msgspec.Struct, frozen=True, rename="camel"):
     @classmethod
     def read(cls, data: bytes) -> Self:
         """Decode, or raise BadBody with what was expected."""
-        decoder = _decoder(cls)
         odd = cls.refers and (b"$ref" in data or fastjson.too_deep(data))
-        if decoder is not None and not odd:
+        if not odd:
             try:
-                return decoder.decode(data)  # type: ignore[no-any-return]
+                return _decoder(cls).decode(data)  # type: ignore[no-any-return]
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 pass  # not as strict as that
         return _fit(cls, fastjson.loads(data, refers=cls.refers))  # type: ignore[no-any-return]
@@ -238,11 +237,8 @@ class RegisterBrokerBody(Body, frozen=True):
 
 
 @functools.cache
-def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any] | None:
-    try:
-        return msgspec.json.Decoder(kind, strict=False)
-    except TypeError:  # a map keyed by objects: only the dialect can carry it
-        return None
+def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, strict=False)
 
 
 def _fit(kind: Any, value: Any) -> Any:
@@ -277,8 +273,6 @@ def _scalar(kind: Any, value: Any) -> bool | int:
 
 
 def _struct(kind: type[Body], value: Any) -> Any:
-    if isinstance(value, str):  # the key of a map
-        value = fastjson.loads(value)
     if not isinstance(value, dict):
         raise _unfit(f"an object ({kind.__name__})", value)
     known = [one for one in fastjson.members_of(kind) if value.get(one.encode_name) is not None]
