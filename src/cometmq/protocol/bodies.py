@@ -120,7 +120,6 @@ class TopicConfig(Body, frozen=True):
     topic_name: str = ""
     topic_sys_flag: Int = 0
     write_queue_nums: Int = 16
-    mapping_detail: dict[str, Any] | None = None  # of a static topic, in an answer to 351
 
 
 class TopicConfigWrapper(Body, frozen=True):
@@ -201,7 +200,6 @@ class TopicRouteData(Body, frozen=True):
     filter_server_table: dict[str, list[str]] = {}
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = []
-    topic_queue_mapping_by_broker: dict[str, dict[str, Any]] | None = None  # of static topics
 
 
 class ClusterInfo(Body, frozen=True):
