@@ -5,12 +5,10 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from cometmq.kernel.fast.octets cimport BUILT_FOR, load32, load64, store32, store64
+from cometmq.kernel.fast.octets cimport load32, load64, store32, store64
 
 import cometmq.kernel.pure.entries as plain
 from cometmq.kernel.pure.entries import SIZE, pack, unpack
-
-ABI = BUILT_FOR
 
 cdef enum:
     ENTRY = 20

@@ -10,13 +10,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from cometmq.kernel.fast.frames cimport Edge, each, frame_at
-from cometmq.kernel.fast.octets cimport BUILT_FOR, load32, text_at
+from cometmq.kernel.fast.octets cimport load32, text_at
 
 import cometmq.kernel.pure.headers as plain
 from cometmq.kernel.pure.headers import Pull
 from cometmq.kernel.pure.records import MEANING, java_hash
-
-ABI = BUILT_FOR
 
 cdef enum:
     MOST_FIELDS = 24  # the known ones are fewer, and a repeated or unknown one is odd anyway

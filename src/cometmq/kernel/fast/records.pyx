@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 from cometmq.kernel.fast.entries cimport Tail
 from cometmq.kernel.fast.headers cimport Found, Send, scan_properties
 from cometmq.kernel.fast.octets cimport (
-    BUILT_FOR, copy, load16, load32, load64, store16, store32, store64, text_at,
+    copy, load16, load32, load64, store16, store32, store64, text_at,
 )
 
 import cometmq.kernel.pure.records as plain
@@ -22,8 +22,6 @@ from cometmq.kernel.pure.records import (
 
 cdef extern from "zlib.h" nogil:
     unsigned long crc32(unsigned long crc, const uint8_t* data, unsigned int length)
-
-ABI = BUILT_FOR
 
 cdef object new_tuple = tuple.__new__
 
