@@ -83,7 +83,7 @@ class _Sender:
         """The row of one stored message."""
         pairs: dict[str, str] = known["properties"]
         stored: bytes = known.pop("stored")
-        born = self.channel._connection.local
+        born = self.channel.local
         hosts = [born.packed(), self.address.packed()]
         wide = (len(hosts[0]) == 20) << 4 | (len(hosts[1]) == 20) << 5
         length = len(properties.encode(pairs))
