@@ -183,7 +183,7 @@ def test_requests_in_two_pieces_are_the_same(both: Both, data: bytes, cut: int) 
 def test_properties(both: Both, properties: bytes) -> None:
     pure, fast = (plain(kernel.headers.Send(properties=properties)) for kernel in both)
     assert pure == fast
-    agree(both, "records", "java_hash", properties)
+    agree(both, "headers", "java_hash", properties)
 
 
 @given(data=st.one_of(damaged(record_bytes()), st.binary(max_size=150)), crc=st.booleans())

@@ -319,7 +319,7 @@ def test_the_hash_is_that_of_java(kernel: Kernel, text: str, expected: int | Non
     for at in range(0, len(units), 2):
         value = value * 31 + int.from_bytes(units[at : at + 2], "big")
     value = (value + (1 << 31)) % (1 << 32) - (1 << 31)
-    assert kernel.records.java_hash(text.encode()) == value
+    assert kernel.headers.java_hash(text.encode()) == value
     assert expected is None or value == expected
 
 
@@ -349,7 +349,7 @@ def test_properties_are_marked_by_what_the_broker_has_to_do(
     raw = properties.replace("=", "\1").replace(";", "\2").encode()
     found = kernel.headers.Send(properties=raw).marks
     names = ("DELAY", "TIMER", "TRAN", "INNER", "NO_WAIT", "UNIQUE", "OWN", "ODD", "KEYS")
-    assert {n for n in names if found & getattr(kernel.records, n)} == set(marks.split())
+    assert {n for n in names if found & getattr(kernel.headers, n)} == set(marks.split())
 
 
 def test_the_last_tag_and_the_last_unique_key_count(kernel: Kernel) -> None:
@@ -358,7 +358,7 @@ def test_the_last_tag_and_the_last_unique_key_count(kernel: Kernel) -> None:
     send.rewrite(b"TAGS\1a\2TAGS\1\2")
     assert (send.tag_hash, send.unique_key) == (97, b"")
     send.rewrite("TAGS\1\u6807\U0001f600\2".encode())
-    assert send.tag_hash == kernel.records.java_hash("\u6807\U0001f600".encode())
+    assert send.tag_hash == kernel.headers.java_hash("\u6807\U0001f600".encode())
 
 
 BATCH = bytes.fromhex(

@@ -128,7 +128,7 @@ def test_a_rewritten_property_string_is_plain_and_free_of_what_the_broker_says()
     odd += b"TRACE_ON\x01x\x02POP_CK\x01x\x02__RMQ.TRANSIENT.x\x01y\x02d\x013"
     assert properties.rewrite(odd) == b"a\x012\x02d\x013\x02"
     send = headers.Send(properties=properties.rewrite(odd))
-    assert not send.marks & (records.OWN | records.ODD)
+    assert not send.marks & (headers.OWN | headers.ODD)
     assert properties.rewrite(b"a\x011\x02b\x012", put={"a": "9"}) == b"b\x012\x02a\x019\x02"
 
 
@@ -188,7 +188,7 @@ def test_an_offset_id_is_that_of_the_original(one: dict[str, Any]) -> None:
 def test_a_text_has_java_s_hash(one: dict[str, Any]) -> None:
     text = one["text"]
     if text is not None and one.get("hash") != 55357:  # half a pair is no UTF-8: nothing has it
-        assert records.java_hash(text.encode()) == one.get("hash", 0)
+        assert headers.java_hash(text.encode()) == one.get("hash", 0)
 
 
 def test_flags_have_the_values_of_the_original() -> None:

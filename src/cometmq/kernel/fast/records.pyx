@@ -1,4 +1,4 @@
-"""Records of the commit log (spec 03 ch. 3), and what stands in their properties."""
+"""Records of the commit log (spec 03 ch. 3), and batch bodies."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
@@ -16,8 +16,7 @@ from cometmq.kernel.fast.octets cimport (
 
 import cometmq.kernel.pure.records as plain
 from cometmq.kernel.pure.records import (
-    BAD, BLANK, BLANK_MAGIC, DELAY, INNER, KEYS, MORE, NO_WAIT, ODD, OWN, TIMER, TRAN, UNIQUE, V1,
-    V2, ZERO, Record, decode, java_hash, members, scan, size_of,
+    BAD, BLANK, BLANK_MAGIC, MORE, V1, V2, ZERO, Record, decode, members, size_of,
 )
 
 cdef extern from "zlib.h" nogil:
