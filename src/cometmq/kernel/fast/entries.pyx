@@ -23,21 +23,17 @@ cdef class Tail:
     cdef int64_t next_offset(self) noexcept:
         return self.first + PyByteArray_GET_SIZE(self.data) // ENTRY
 
-    cdef int put(self, int64_t position, int32_t size, int64_t tag_hash) except -1:
+    cpdef append(self, int64_t position, int32_t size, int64_t tag_hash):
         cdef Py_ssize_t at = PyByteArray_GET_SIZE(self.data)
         PyByteArray_Resize(self.data, at + ENTRY)
         cdef uint8_t* p = <uint8_t*>PyByteArray_AS_STRING(self.data) + at
         store64(p, position)
         store32(p + 8, size)
         store64(p + 12, tag_hash)
-        return 0
 
     @property
     def next(self):
         return self.next_offset()
-
-    def append(self, int64_t position, int32_t size, int64_t tag_hash):
-        self.put(position, size, tag_hash)
 
     drop = plain.Tail.drop
     cut = plain.Tail.cut

@@ -129,7 +129,7 @@ cdef class Segment:
         cdef int64_t queue_offset = tail.next_offset() if queued else 0
         cdef uint8_t* p = self.grow(<Py_ssize_t>size)
         if queued:
-            tail.put(self.end, <int32_t>size, send.tag_hash)
+            tail.append(self.end, <int32_t>size, send.tag_hash)
         self.chunk.used += <Py_ssize_t>size
         store32(p, <uint32_t>size)
         store32(p + 4, FORMAT_2 if wide else FORMAT_1)
