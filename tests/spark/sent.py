@@ -10,7 +10,7 @@ from typing import Any
 from cometmq.client import NoRoute
 from cometmq.client.routes import Routes
 from cometmq.kernel.pure.records import size_of
-from cometmq.message import batches, properties
+from cometmq.message import encode_batch, properties
 from cometmq.net import Address, Channel, LocalNetwork, Pool
 from cometmq.protocol import (
     SEND_BATCH,
@@ -122,9 +122,7 @@ class _Sender:
             if not number % 50:
                 pairs["WAIT"] = "true"
             members.append((number % 7, b"body %d " % number * (number % 20 + 1), pairs))
-        body = batches.encode(
-            (flag, body, properties.encode(pairs)) for flag, body, pairs in members
-        )
+        body = encode_batch((flag, body, properties.encode(pairs)) for flag, body, pairs in members)
         code = SEND_BATCH
         offset, places = await self.send(queue, born_ms, code, body, properties=WAIT)
         for at, (place, (flag, body, pairs)) in enumerate(zip(places, members, strict=True)):

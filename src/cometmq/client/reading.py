@@ -90,7 +90,7 @@ class ReceivedMessage:
 
     @cached_property
     def body(self) -> bytes:
-        """The body as it was sent; BadCompression says what to install where it cannot be read."""
+        """The body as it was sent; BadCompression says why where it cannot be read."""
         return decompress(self._record.body, self._record.sys_flag, LARGEST_UNPACKED)
 
     @property

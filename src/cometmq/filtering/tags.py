@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from cometmq.kernel import records
+from cometmq.kernel import headers
 from cometmq.kernel.faults import CometError
 
 EVERYTHING = "*"
@@ -36,7 +36,7 @@ class Tags:
     def codes(self) -> tuple[int, ...]:
         """The hash of each tag, each once: a subscription's code set."""
         texts = (tag.encode(errors="replace") for tag in self.tags)  # as they travel
-        return tuple(dict.fromkeys(map(records.java_hash, texts)))
+        return tuple(dict.fromkeys(map(headers.java_hash, texts)))
 
     @property
     def hashes(self) -> frozenset[int] | None:

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 from cometmq.kernel.faults import Malformed
 
-# Raised with every change of what the kernel gives and takes: an older build is not used.
-ABI = 2
-
 MODULES = ("frames", "headers", "records", "entries", "replies")
 
 if TYPE_CHECKING:
@@ -23,9 +20,6 @@ def _load(name: str) -> str:
         found = {module: import_module(f"cometmq.kernel.{name}.{module}") for module in MODULES}
     except (TypeError, ValueError) as error:  # how Cython says that builds do not go together
         raise ImportError(f"the compiled kernel does not fit together: {error}") from error
-    for module in found.values():
-        if name == "fast" and getattr(module, "ABI", None) != ABI:
-            raise ImportError(f"{module.__name__} was built for another version, build it again")
     globals().update(found)
     return name
 

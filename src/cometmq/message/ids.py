@@ -4,9 +4,6 @@ import ipaddress
 import struct
 from datetime import datetime
 from random import Random
-from typing import NamedTuple, Self
-
-from cometmq.message.faults import BadId
 
 # A clock set back by less than this is taken as standing still.
 _SMALL_STEP_MS = 1_000_000
@@ -47,26 +44,3 @@ def _month_of(now_ms: int) -> tuple[int, int]:
 def offset_id(host: bytes, position: int) -> str:
     """The id that a broker gives a message: its own address and the place in its log."""
     return (host + struct.pack(">q", position)).hex().upper()
-
-
-class OffsetId(NamedTuple):
-    """Where a message is stored."""
-
-    address: str
-    port: int
-    position: int
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Take such an id apart; a client's own looks alike, but its port is seldom one."""
-        try:
-            data = bytes.fromhex(text)
-        except ValueError:
-            data = b""
-        if len(data) not in (16, 28) or len(text) != 2 * len(data):
-            raise BadId(f"expected an id of 32 or 56 hexadecimal digits, got {text[:60]!r}")
-        address, port = host_text(data[:-8])
-        position = int.from_bytes(data[-8:], "big", signed=True)
-        if not 0 < port < 65536 or position < 0:
-            raise BadId(f"{text!r} says where no message is: port {port}, position {position}")
-        return cls(address, port, position)

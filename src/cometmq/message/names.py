@@ -2,8 +2,6 @@
 
 import re
 
-from cometmq.message.faults import BadMessage
-
 TEMPLATE_TOPIC = "TBW102"
 RETRY, DLQ, SYSTEM = "%RETRY%", "%DLQ%", "rmq_sys_"
 LONGEST_TOPIC, LONGEST_RETRY_TOPIC, LONGEST_GROUP = 127, 255, 255
@@ -73,11 +71,3 @@ def group_fault(group: str) -> str | None:
     if not _NAME.match(group):
         return f"the specified group[{group}] contains illegal characters, allowing only {_ALLOWED}"
     return None
-
-
-def check_topic(topic: str) -> None:
-    """BadMessage unless a client may send to a topic of this name."""
-    if fault := topic_fault(topic):
-        raise BadMessage(fault)
-    if not may_send_to(topic):
-        raise BadMessage(f"Sending message to topic[{topic}] is forbidden.")

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 
-from cometmq.message.faults import BadMessage
-
 LONGEST = 32767  # the length is a signed 16-bit number
 KEYS, TAGS, WAIT, UNIQ_KEY = "KEYS", "TAGS", "WAIT", "UNIQ_KEY"
 POP_CK, TRANSIENT = "POP_CK", "__RMQ.TRANSIENT."
@@ -45,14 +43,15 @@ def encode(pairs: Mapping[str, str]) -> bytes:
     return text.encode(errors="replace")
 
 
-def check(name: str, value: str) -> None:
-    """BadMessage unless a user may put this property, and gets it back as it was."""
+def fault(name: str, value: str) -> str | None:
+    """Why a user may not put this property, or would not get it back as it was."""
     if name in RESERVED or name.startswith(TRANSIENT):
-        raise BadMessage(f"The Property<{name}> is used by system, input another please")
+        return f"The Property<{name}> is used by system, input another please"
     if not name.strip() or not value.strip():
-        raise BadMessage(f"a property needs a name and a value, got {name!r} = {value!r}")
+        return f"a property needs a name and a value, got {name!r} = {value!r}"
     if "\x01" in name or "\x02" in name + value:
-        raise BadMessage(f"a property holds 0x01 or 0x02, which end names and values: {name!r}")
+        return f"a property holds 0x01 or 0x02, which end names and values: {name!r}"
+    return None
 
 
 def rewrite(

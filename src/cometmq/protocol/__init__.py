@@ -3,9 +3,8 @@
 # ruff: noqa: I001  # lists as dense as they are dull
 # fmt: off
 from cometmq.protocol import fastjson
-from cometmq.protocol.body import Body
 from cometmq.protocol.bodies import (
-    BrokerData, ClusterInfo, ConsumerData, ConsumerIds, ConsumerOffsetWrapper, DataVersion,
+    Body, BrokerData, ClusterInfo, ConsumerData, ConsumerIds, ConsumerOffsetWrapper, DataVersion,
     HeartbeatData, ProducerData, QueueData, RegisterBrokerBody, SubscriptionData,
     SubscriptionGroupConfig, SubscriptionGroupWrapper, TopicConfig, TopicConfigWrapper,
     TopicRouteData,

@@ -1,26 +1,55 @@
 """The bodies that commands carry and the files that a broker keeps: one typed struct each.
 
 Those of clients are in spec 01 13.3, of a broker's tables in 13.2 and 03 ch. 15, of routes in 13.1,
-of a broker's registration, as JSON and compressed, in 13.5.
+of a broker's registration in 13.5. At the end stands how every one is read, whatever dialect of
+JSON it came in: strict JSON of the expected types, the usual case, is decoded by msgspec in one
+step. All else (unquoted keys, nulls, numbers as texts, references) is read by `fastjson` and then
+fitted to the same types, as leniently as the original does it.
 """
 
-# ruff: noqa: RUF012  # msgspec copies an empty default for each struct
-
+import functools
+import re
 import zlib
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
 import msgspec
 
 import cometmq.protocol.fastjson as fastjson
-from cometmq.message import BadCompression, SysFlag, decompress
-from cometmq.protocol.body import Body
-from cometmq.protocol.codes import VERSION, VERSION_3_0_11, VERSION_5_0_0
-from cometmq.protocol.command import Cut
+from cometmq.protocol.codes import VERSION, VERSION_3_0_11
 from cometmq.protocol.fastjson import BadBody
 from cometmq.protocol.fields import Int, Long
 
-LARGEST = 64 << 20  # unpacked: 10^5 topics take a tenth of it
 _ZLIB = b"x"  # the first byte of every zlib stream with the usual window; JSON begins with a brace
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
+
+
+class Body(msgspec.Struct, frozen=True, rename="camel"):
+    """A JSON body: unknown members are ignored, missing ones and nulls are their default.
+
+    An empty list or map that is a default is copied for each struct, says msgspec.
+    """
+
+    refers: ClassVar[bool] = True
+    """Whether it may hold anything, and `{"$ref": path}` in it stands for something else."""
+
+    @classmethod
+    def read(cls, data: bytes) -> Self:
+        """Decode, or raise BadBody with what was expected."""
+        odd = cls.refers and (b"$ref" in data or fastjson.too_deep(data))
+        if not odd:
+            try:
+                return _decoder(cls).decode(data)  # type: ignore[no-any-return]
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                pass  # not as strict as that
+        return _fit(cls, fastjson.loads(data, refers=cls.refers))  # type: ignore[no-any-return]
+
+    def write(self, *, strict: bool = False, pretty: bool = False) -> bytes:
+        """Encode in one of the three forms of `fastjson.dumps`."""
+        return fastjson.dumps(self, strict=strict, pretty=pretty)
+
+    def but(self, **changes: Any) -> Self:
+        """The same with some members changed."""
+        return msgspec.structs.replace(self, **changes)
 
 
 class SubscriptionData(Body, frozen=True):
@@ -91,7 +120,6 @@ class TopicConfig(Body, frozen=True):
     topic_name: str = ""
     topic_sys_flag: Int = 0
     write_queue_nums: Int = 16
-    mapping_detail: dict[str, Any] | None = None  # of a static topic, in an answer to 351
 
 
 class TopicConfigWrapper(Body, frozen=True):
@@ -153,12 +181,6 @@ class QueueData(Body, frozen=True):
     read_queue_nums: Int = 0
     topic_sys_flag: Int = 0
     write_queue_nums: Int = 0
-    topic_syn_flag: Int | None = None  # the same, as releases up to 4.8.0 spell it; never written
-
-    def __post_init__(self) -> None:
-        if self.topic_syn_flag is not None:
-            msgspec.structs.force_setattr(self, "topic_sys_flag", self.topic_syn_flag)
-            msgspec.structs.force_setattr(self, "topic_syn_flag", None)
 
 
 class BrokerData(Body, frozen=True):
@@ -178,7 +200,6 @@ class TopicRouteData(Body, frozen=True):
     filter_server_table: dict[str, list[str]] = {}
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = []
-    topic_queue_mapping_by_broker: dict[str, dict[str, Any]] | None = None  # of static topics
 
 
 class ClusterInfo(Body, frozen=True):
@@ -204,43 +225,57 @@ class RegisterBrokerBody(Body, frozen=True):
         if not data:
             return cls()
         if data.startswith(_ZLIB):
-            return cls._unpack(data, version)
+            raise BadBody(
+                "a compressed registration: not built yet, let the broker send it plain "
+                "(compressedRegister=false)"
+            )
         if version < VERSION_3_0_11:
-            return cls(topic_config_serialize_wrapper=TopicConfigWrapper.read(data))
+            raise BadBody("a registration of a broker before 3.0.11: not built yet")
         return super().read(data)
 
-    @classmethod
-    def _unpack(cls, data: bytes, version: int) -> Self:
-        try:
-            plain = decompress(data, SysFlag.COMPRESSED, LARGEST)
-        except BadCompression as why:
-            raise BadBody(f"compressed registration: {why}") from None
-        cut = Cut(plain, "Failed to decode RegisterBrokerBody", BadBody)
-        wrapper = {"dataVersion": _next(cut)}
-        topics = [_topic(cut.sized(4, "a topic")) for _ in range(cut.number(4))]
-        wrapper["topicConfigTable"] = {topic["topicName"]: topic for topic in topics}
-        filters = _next(cut)
-        if version >= VERSION_5_0_0:
-            static = [_next(cut) for _ in range(cut.number(4))]
-            wrapper["topicQueueMappingInfoMap"] = {
-                one["topic"]: one for one in static if isinstance(one, dict) and "topic" in one
-            }
-        return cls.fit({"filterServerList": filters, "topicConfigSerializeWrapper": wrapper})
+
+@functools.cache
+def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, strict=False)
 
 
-def _next(cut: Cut) -> Any:
-    return fastjson.loads(cut.sized(4, "JSON"))
+def _fit(kind: Any, value: Any) -> Any:
+    """A value of this type out of anything close to it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if type(None) in inner:
+        return None if value is None else _fit(inner[0], value)
+    if origin is dict and isinstance(value, dict):
+        return {_fit(inner[0], k): _fit(inner[1], v) for k, v in value.items() if v is not None}
+    if origin in (list, tuple) and isinstance(value, list | tuple):
+        return origin(_fit(inner[0], one) for one in value)
+    if origin is not None and origin is not Annotated:
+        raise _unfit("an object" if origin is dict else "a list", value)
+    if kind is Any:
+        return value
+    if kind is str:
+        return value if isinstance(value, str) else fastjson.dumps(value).decode()
+    return _struct(kind, value) if isinstance(kind, type(Body)) else _scalar(kind, value)
 
 
-def _topic(line: bytes) -> dict[str, Any]:
-    text = str(line, errors="replace")
+def _scalar(kind: Any, value: Any) -> bool | int:
+    if kind is bool:
+        if str(value).lower() in ("true", "false", "1", "0"):
+            return str(value).lower() in ("true", "1")
+        raise _unfit("true or false", value)
     try:
-        name, read, write, perm, kind, *rest = text.split(" ", 5)
-    except ValueError:
-        raise BadBody(f"expected a topic with numbers and a type, got {text[:60]!r}") from None
-    found: dict[str, Any] = {"topicName": name, "topicFilterType": kind, "perm": perm}
-    try:
-        found["attributes"] = fastjson.loads(rest[0]) if rest else None
-    except BadBody:
-        pass  # the original cannot read what has blanks, and goes on without
-    return found | {"readQueueNums": read, "writeQueueNums": write}
+        if not isinstance(value, str) or _WHOLE.match(value):
+            return msgspec.convert(int(value), kind)  # type: ignore[no-any-return]
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise _unfit("an integer", value)
+
+
+def _struct(kind: type[Body], value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise _unfit(f"an object ({kind.__name__})", value)
+    known = [one for one in fastjson.members_of(kind) if value.get(one.encode_name) is not None]
+    return kind(**{one.name: _fit(one.type, value[one.encode_name]) for one in known})
+
+
+def _unfit(expected: str, value: Any) -> BadBody:
+    return BadBody(f"expected {expected}, got {str(value)[:40]!r}")

@@ -8,7 +8,6 @@ from cometmq.kernel.faults import CometError
 VERSION = 479  # what a 5.3.3 announces
 VERSION_3_0_11 = 37  # since then a registration carries more than its topics
 VERSION_4_9_4 = 401  # since then a peer reads a strict route
-VERSION_5_0_0 = 413  # since then a compressed registration has a static-topic section
 
 LANGUAGES = (
     "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP",

@@ -8,7 +8,7 @@ import msgspec
 
 from cometmq.kernel import frames
 from cometmq.kernel.faults import Malformed
-from cometmq.protocol.body import Body
+from cometmq.protocol.bodies import Body
 from cometmq.protocol.codes import LANGUAGES, OTHER, OURS, SERVER, VERSION, WIDE_CODES
 from cometmq.protocol.fastjson import BadBody
 from cometmq.protocol.fields import Int, RequestHeader
@@ -70,7 +70,11 @@ class Command:
     @classmethod
     def read(cls, frame: frames.Frame) -> Self:
         """Decode a frame, or raise Malformed: its connection cannot go on."""
-        head = _from_json(frame.header) if frame.codec == JSON else _from_binary(frame.header)
+        decode = _Head.read if frame.codec == JSON else _from_binary
+        try:
+            head = decode(frame.header)
+        except BadBody as why:
+            raise Malformed(f"the header is not the JSON that it should be: {why}") from None
         numbers = head.code, head.opaque, head.flag, head.version
         language = _NAMED.get(head.language or OTHER, OTHER)
         fields = head.ext_fields or {}
@@ -111,22 +115,15 @@ class _Head(Body, frozen=True):
     codec: str = msgspec.field(name="serializeTypeCurrentRPC", default="JSON")
 
 
-def _from_json(header: bytes) -> _Head:
-    try:
-        return _Head.read(header)
-    except BadBody as why:
-        raise Malformed(f"the header is not the JSON that it should be: {why}") from None
-
-
 _NUMBERS = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
 
 
 def _from_binary(header: bytes) -> _Head:
-    cut = Cut(header, "binary header", Malformed)
+    cut = _Cut(header)
     numbers = _NUMBERS.unpack(cut.take(_NUMBERS.size, "its numbers"))
     low, language, version, opaque, flag, length = numbers
     remark = cut.take(length, "the remark").decode(errors="replace")
-    entries = Cut(cut.sized(4, "extFields"), "binary header", Malformed)
+    entries = _Cut(cut.sized(4, "extFields"))
     fields = {}
     while entries.at < len(entries.data):
         key = entries.sized(2, "a key").decode(errors="replace")
@@ -135,24 +132,21 @@ def _from_binary(header: bytes) -> _Head:
     return _Head(code, opaque, flag, version, str(language), remark or None, fields)
 
 
-class Cut:
-    """Bytes that are taken off from the front; a fault where less are left than should be."""
+class _Cut:
+    """Bytes of a header that are taken off from the front."""
 
-    def __init__(self, data: bytes, of: str, fault: type[ValueError]) -> None:
-        self.data, self.at, self.of, self.fault = data, 0, of, fault
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
 
     def take(self, length: int, what: str) -> bytes:
         """The next so many bytes."""
         left = len(self.data) - self.at
         if not 0 <= length <= left:
-            raise self.fault(f"{self.of}: {what} takes {length} bytes, {left} are left")
+            raise Malformed(f"binary header: {what} takes {length} bytes, {left} are left")
         self.at += length
         return self.data[self.at - length : self.at]
 
-    def number(self, size: int) -> int:
-        """A number of so many bytes."""
-        return int.from_bytes(self.take(size, "a number"), "big", signed=True)
-
     def sized(self, size: int, what: str) -> bytes:
         """What comes behind its length, a number of so many bytes."""
-        return self.take(self.number(size), what)
+        length = int.from_bytes(self.take(size, "a number"), "big", signed=True)
+        return self.take(length, what)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cometmq.message import OffsetId
+from cometmq.message import host_text
 from cometmq.protocol import (
     ConsumerData,
     ConsumerIds,
@@ -188,12 +188,13 @@ def test_a_message_is_found_by_its_place_and_nothing_else_is(broker):
     async def work(asker):
         told = SendAnswer.read((await asker.send(body=b"here")).fields)
         await asker.stored()  # and visible
-        place = OffsetId.parse(told.msg_id)
-        assert (place.address, place.port) == asker.node.address
-        found = await asker.ask(ViewMessageById(offset=place.position))
+        place = bytes.fromhex(told.msg_id)
+        assert host_text(place[:-8]) == asker.node.address
+        position = int.from_bytes(place[-8:], "big")
+        found = await asker.ask(ViewMessageById(offset=position))
         assert found.code == 0
         assert b"here" in found.body
-        for wrong in (place.position + 1, 1 << 40, -5):
+        for wrong in (position + 1, 1 << 40, -5):
             answer = await asker.ask(ViewMessageById(offset=wrong))
             assert answer.code == 1
             assert answer.remark == f"can not find message by the offset, {wrong}"

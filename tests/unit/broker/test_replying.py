@@ -5,14 +5,14 @@ import random
 
 import pytest
 
-from cometmq.message import batches, offset_id, properties
+from cometmq.message import encode_batch, offset_id, properties
 from cometmq.protocol import Command, SendAnswer
 from cometmq.runtime import CometError
 from cometmq.testing import ForgetfulDisk
 from tests.unit.broker.conftest import connect, sending, wire
 
 WITH_ID = {"UNIQ_KEY": "U" * 32}
-TWO = batches.encode([(0, b"one", properties.encode(WITH_ID)), (0, b"two", b"")])
+TWO = encode_batch([(0, b"one", properties.encode(WITH_ID)), (0, b"two", b"")])
 EITHER = pytest.mark.parametrize(
     "what", [{"properties": WITH_ID}, {"body": TWO, "batch": True}], ids=["message", "batch"]
 )
@@ -55,7 +55,7 @@ def test_sends_of_all_kinds_in_one_read_are_each_answered_in_the_order_of_the_lo
         for n in range(10):
             for number, kind in enumerate(kinds):
                 one = b"%d" % (n * len(kinds) + number)
-                body = batches.encode([(0, one, b"")]) if "batch" in kind else one
+                body = encode_batch([(0, one, b"")]) if "batch" in kind else one
                 sends.append(start(asker.send(body=body, **kind)))
         answers = [await one for one in sends]
         assert [one.code for one in answers] == [0, 0, 0, 29, 0, 0, 0, 13] * 10

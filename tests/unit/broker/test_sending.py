@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from cometmq.kernel import headers, records
-from cometmq.message import batches, offset_id, properties
+from cometmq.kernel import headers
+from cometmq.message import encode_batch, offset_id, properties
 from cometmq.protocol import (
     Command,
     GetTopicConfig,
@@ -15,6 +15,7 @@ from cometmq.protocol import (
     TopicFilterType,
     UpdateAndCreateTopic,
 )
+from tests.kernels import encode
 from tests.unit.broker.conftest import sending
 
 
@@ -152,7 +153,7 @@ def test_what_is_not_built_yet_is_never_stored_as_something_else(broker, fields)
         answer = await asker.send(**fields)
         assert (answer.code, "not built yet" in answer.remark) == (13, True)
         member = (0, b"x", properties.encode(fields.get("properties", {})))
-        body = batches.encode([(0, b"fine", b""), member])
+        body = encode_batch([(0, b"fine", b""), member])
         batch = await asker.send(body=body, batch=True, sys_flag=fields.get("sys_flag", 0))
         assert batch.code == 13
         assert await asker.stored() == []
@@ -188,7 +189,7 @@ def test_a_batch_is_stored_as_its_members_side_by_side(broker, code):
             (n, b"member %d" % n, properties.encode({"UNIQ_KEY": f"{n}" * 32, "TAGS": "t"}))
             for n in range(3)
         ]
-        header, body = sending("T", batches.encode(members), batch=True)
+        header, body = sending("T", encode_batch(members), batch=True)
         answer = await asker.ask(header, body, code=code)
         told = SendAnswer.read(answer.fields)
         stored = (await asker.stored())[1:]
@@ -205,7 +206,7 @@ def test_a_batch_is_stored_as_its_members_side_by_side(broker, code):
 def test_every_member_keeps_its_own_id_and_gets_what_the_batch_says(broker):
     async def work(asker):
         member = (0, b"x", properties.encode({"UNIQ_KEY": "M" * 32}))
-        body = batches.encode([member, (0, b"y", b"")])
+        body = encode_batch([member, (0, b"y", b"")])
         await asker.send(
             body=body, batch=True, properties={"UNIQ_KEY": "B" * 32, "WAIT": "true", "by": "batch"}
         )
@@ -218,7 +219,7 @@ def test_every_member_keeps_its_own_id_and_gets_what_the_batch_says(broker):
 
 def test_code_320_without_the_batch_field_is_one_message(broker):
     async def work(asker):
-        body = batches.encode([(0, b"x", b"")])
+        body = encode_batch([(0, b"x", b"")])
         header, body = sending("T", body)
         assert (await asker.ask(header, body, code=320)).code == 0
         assert [one.body for one in await asker.stored()] == [body]
@@ -238,7 +239,7 @@ def test_a_batch_that_cannot_be_read_is_refused_whole(broker):
 
 def test_a_batch_for_a_retry_topic_is_refused(broker):
     async def work(asker):
-        answer = await asker.send("%RETRY%g", batches.encode([(0, b"x", b"")]), batch=True)
+        answer = await asker.send("%RETRY%g", encode_batch([(0, b"x", b"")]), batch=True)
         assert answer.code == 13
         assert answer.remark == "batch request does not support retry group %RETRY%g"
 
@@ -284,7 +285,7 @@ def test_both_lanes_give_the_same_answers_and_the_same_records(broker):
             answers.append(await asker.ask(header, body, fields=fields))
         stored = await asker.stored()
         return [(one.code, one.remark, one.fields) for one in answers], [
-            records.encode(one) for one in stored
+            encode(one) for one in stored
         ]
 
     fast = broker(lambda asker: work(asker, {}))
@@ -350,8 +351,8 @@ def test_the_limits_of_a_send_are_themselves_allowed(broker, fields, code):
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"body": batches.encode([(0, bytes(5000), b"")])}, "the message is illegal"),
-        ({"body": batches.encode([(0, b"", b"")])}, "the message is illegal"),
+        ({"body": encode_batch([(0, bytes(5000), b"")])}, "the message is illegal"),
+        ({"body": encode_batch([(0, b"", b"")])}, "the message is illegal"),
         ({"body": b""}, "the message is illegal"),
         ({"reconsume_times": 1, "max_reconsume_times": 0}, "dead letters are not built yet"),
         ({"properties": {"DELAY": "1"}}, "not built yet"),
@@ -360,7 +361,7 @@ def test_the_limits_of_a_send_are_themselves_allowed(broker, fields, code):
 )
 def test_a_batch_is_refused_for_what_its_members_would_be(broker, fields, text):
     async def work(asker):
-        fine = batches.encode([(0, b"fine", b"")])
+        fine = encode_batch([(0, b"fine", b"")])
         answer = await asker.send(**{"body": fine, "batch": True, **fields})
         assert text in answer.remark
         assert await asker.stored() == []
@@ -372,7 +373,7 @@ def test_the_member_of_a_batch_that_is_too_large_takes_the_others_with_it(broker
     async def work(asker):
         longest = {**WITH_ID, "a": "x" * (AS_LONG_AS_CAN_BE + 1)}
         members = [(0, b"fine", b""), (0, b"too much", properties.encode(longest))]
-        assert (await asker.send(body=batches.encode(members), batch=True)).code == 13
+        assert (await asker.send(body=encode_batch(members), batch=True)).code == 13
         assert await asker.stored() == []
 
     broker(work)
@@ -380,7 +381,7 @@ def test_the_member_of_a_batch_that_is_too_large_takes_the_others_with_it(broker
 
 def test_the_answer_to_a_batch_has_the_id_that_the_batch_had(broker):
     async def work(asker):
-        body = batches.encode([(0, b"x", b"")])
+        body = encode_batch([(0, b"x", b"")])
         for given, told in ((WITH_ID, "U" * 32), ("", None)):
             answer = await asker.send(body=body, batch=True, properties=given)
             assert SendAnswer.read(answer.fields).transaction_id == told
@@ -444,7 +445,7 @@ def test_the_queues_of_a_topic_are_those_of_its_newest_configuration(broker):
 def test_messages_of_a_topic_with_several_tags_are_marked_so(broker, kind, given, stored, batch):
     async def work(asker):
         await asker.ask(make("T", kind=kind))
-        body = batches.encode([(0, b"x", properties.encode(WITH_ID))]) if batch else b"x"
+        body = encode_batch([(0, b"x", properties.encode(WITH_ID))]) if batch else b"x"
         await asker.send(body=body, batch=batch, sys_flag=given, properties=WITH_ID)
         [record] = await asker.stored()
         assert record.sys_flag & 7 == stored

@@ -36,6 +36,7 @@ from cometmq.protocol import (
 )
 from cometmq.testing import Node, SimulatedNetwork, simulate
 from cometmq.testing.network import Machine
+from tests.kernels import encode
 
 Reply = Command | int | None
 """An answer, its code, or silence."""
@@ -185,7 +186,7 @@ def record(offset: int, body: bytes = b"x", *, reconsumed: int = 0, **pairs: str
         topic="T",
         properties=properties.encode(pairs),
     )
-    return records.encode(given)
+    return encode(given)
 
 
 def pulled(following: int, *found: bytes, code: int = 0, suggested: int = 0) -> Command:

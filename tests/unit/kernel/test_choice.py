@@ -1,8 +1,9 @@
-"""Which kernel is in use: the compiled one where it was built for this version, else the plain."""
+"""Which kernel is in use: the compiled one where all of it was built, else the plain."""
 
 import os
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -38,10 +39,19 @@ def test_a_kernel_that_does_not_exist_is_refused_by_its_name() -> None:
     assert "'pure' or 'fast', not 'slow'" in name_with("slow").stderr
 
 
-def test_a_kernel_built_for_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_whose_parts_do_not_go_together_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     load("fast")
-    monkeypatch.setattr(cometmq.kernel, "ABI", 0)
-    with pytest.raises(ImportError, match="build it again"):
+    real = cometmq.kernel.import_module
+
+    def refused(name: str) -> ModuleType:
+        if name.endswith("fast.records"):
+            raise TypeError("cometmq.kernel.fast.entries.Tail size changed")
+        return real(name)
+
+    monkeypatch.setattr(cometmq.kernel, "import_module", refused)
+    with pytest.raises(ImportError, match="does not fit together"):
         cometmq.kernel._load("fast")
     assert cometmq.kernel._choose() == "pure"
     monkeypatch.undo()

@@ -239,6 +239,6 @@ def test_a_rewritten_property_string_is_read_again(kernel: Kernel) -> None:
     send = kernel.headers.Send(properties=b"TAGS\x01A\x02UNIQ_KEY\x01one\x02")
     assert (send.tag_hash, send.unique_key) == (65, b"one")
     send.rewrite(b"UNIQ_KEY\x01two\x02")
-    assert (send.marks, send.tag_hash, send.unique_key) == (kernel.records.UNIQUE, 0, b"two")
+    assert (send.marks, send.tag_hash, send.unique_key) == (kernel.headers.UNIQUE, 0, b"two")
     send.tag_hash = 1 << 40  # the delivery time of a delayed message
     assert send.tag_hash == 1 << 40

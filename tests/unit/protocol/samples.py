@@ -1,14 +1,12 @@
 """The recorded exchanges of the original, line by line."""
 
 import json
-import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cometmq.kernel import frames
-from cometmq.protocol import RegisterBrokerBody, TopicConfig, fastjson
 
 FOLDER = Path(__file__).parents[2] / "golden" / "remoting"
 WITHOUT_EXCHANGE = ("lenient.jsonl", "refused.jsonl")
@@ -58,29 +56,3 @@ def _frame(one: dict[str, Any]) -> frames.Frame:
     is_json = "header" in one
     header = one["header"].encode() if is_json else bytes.fromhex(one["headerHex"])
     return frames.Frame(0 if is_json else 1, header, bytes.fromhex(one.get("bodyHex", "")))
-
-
-def compressed(body: RegisterBrokerBody, version: int) -> bytes:
-    """A registration as brokers of this version compress it (spec 01 13.5)."""
-    topics = body.topic_config_serialize_wrapper
-    static = topics.topic_queue_mapping_info_map or {}
-    parts = [_sized(topics.data_version.write()), _number(len(topics.topic_config_table))]
-    parts += [_sized(_line(topic)) for topic in topics.topic_config_table.values()]
-    parts += [_sized(fastjson.dumps(body.filter_server_list))]
-    if version >= 413:
-        parts += [_number(len(static)), *(_sized(fastjson.dumps(one)) for one in static.values())]
-    return zlib.compress(b"".join(parts), 9)
-
-
-def _number(value: int) -> bytes:
-    return value.to_bytes(4, "big")
-
-
-def _sized(data: bytes) -> bytes:
-    return _number(len(data)) + data
-
-
-def _line(topic: TopicConfig) -> bytes:
-    numbers = f"{topic.read_queue_nums} {topic.write_queue_nums} {topic.perm}"
-    attributes = fastjson.dumps(topic.attributes).decode()
-    return f"{topic.topic_name} {numbers} {topic.topic_filter_type} {attributes}".encode()

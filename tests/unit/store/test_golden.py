@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.kernel import records
+from cometmq.kernel import headers, records
 from cometmq.store import LocalDisk, Store, StoreRefused, StoreSettings
 from cometmq.store import directory as positions
 from cometmq.store.files import Chain
@@ -98,7 +98,7 @@ async def _rebuild(root: Path, manifest: dict[str, Any]) -> None:
                 (entry["pos"], entry["size"]) for entry in said["entries"]
             ]
             if topic != "SCHEDULE_TOPIC_XXXX":  # there the entry has the time of delivery
-                tags = [records.scan(one.properties)[1] for one in found]
+                tags = [headers.scan(one.properties)[1] for one in found]
                 assert tags == [entry["tagsCode"] for entry in said["entries"]]
     for record in manifest["openedByTheOriginal"]["commitLog"]["records"]:
         data = store.message_at(record["physicalOffset"])

@@ -216,7 +216,7 @@ async def test_each_place_of_a_queue_is_answered_as_the_original_does() -> None:
     for number in range(5):
         last = stage(store, "a", 0, b"%d" % number, tag="odd" if number % 2 else "even")
     await reaches(store, last.end)
-    even, none = records.java_hash(b"even"), records.java_hash(b"none")
+    even, none = headers.java_hash(b"even"), headers.java_hash(b"none")
 
     async def ask(offset: int, tag: int | None = None, topic: str = "a") -> tuple[Status, int, int]:
         hashes = None if tag is None else frozenset({tag})
@@ -243,7 +243,7 @@ async def test_a_read_ends_at_its_limits_and_at_the_end_of_a_queue_file() -> Non
     assert first.count == min(32, per_file) == first.next_offset
     large = await found(store.read("a", 0, 0, most_bytes=1))
     assert large.count == 1
-    wanted = frozenset({records.java_hash(b"wanted")})
+    wanted = frozenset({headers.java_hash(b"wanted")})
     scanned = [await found(store.read("a", 0, at, hashes=wanted)) for at in (0, 20, 40, 60)]
     assert [one.next_offset for one in scanned] == [20, 40, 60, 70]
 
@@ -286,7 +286,7 @@ async def test_watchers_of_a_queue_hear_the_hashes_of_what_arrived() -> None:
     await reaches(store, stage(store, "a", 0, b"").end)
     stop()
     await reaches(store, stage(store, "a", 0, b"").end)
-    assert heard == [frozenset({records.java_hash(b"before"), records.java_hash(b"t"), 0})]
+    assert heard == [frozenset({headers.java_hash(b"before"), headers.java_hash(b"t"), 0})]
 
 
 @run

@@ -21,9 +21,9 @@ from cometmq.store import Queue, Store
 FLAGS_NOT_BUILT = 0xCC
 """Transactions, inner batches and batches to unwrap: never stored as something else."""
 
-MARKS_NOT_BUILT = records.DELAY | records.TIMER | records.TRAN | records.INNER
-PLAIN = records.UNIQUE
-ASIDE = MARKS_NOT_BUILT | records.OWN | records.ODD | records.NO_WAIT | PLAIN
+MARKS_NOT_BUILT = headers.DELAY | headers.TIMER | headers.TRAN | headers.INNER
+PLAIN = headers.UNIQUE
+ASIDE = MARKS_NOT_BUILT | headers.OWN | headers.ODD | headers.NO_WAIT | PLAIN
 """Of these marks an ordinary send has PLAIN alone."""
 
 MULTI_TAGS = 2
@@ -159,12 +159,12 @@ class Sends:
             sends = [send]
             self._complete(send)
             self._stage(connection, send, admission, self._queue_of(connection, send, admission))
-        replies = self.written if send.marks & records.NO_WAIT else self.safe
+        replies = self.written if send.marks & headers.NO_WAIT else self.safe
         replies.add(connection, sends, send if send.batch else None)
 
     def _complete(self, send: headers.Send) -> None:
         """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
-        if send.marks & (records.OWN | records.ODD):
+        if send.marks & (headers.OWN | headers.ODD):
             send.rewrite(properties.rewrite(send.properties))
         if not send.unique_key:
             text = send.properties

@@ -8,4 +8,4 @@ cdef class Tail:
     cdef readonly bytearray data
 
     cdef int64_t next_offset(self) noexcept
-    cdef int put(self, int64_t position, int32_t size, int64_t tag_hash) except -1
+    cpdef append(self, int64_t position, int32_t size, int64_t tag_hash)

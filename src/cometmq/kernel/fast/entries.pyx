@@ -5,12 +5,10 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from cometmq.kernel.fast.octets cimport BUILT_FOR, load32, load64, store32, store64
+from cometmq.kernel.fast.octets cimport load32, load64, store32, store64
 
 import cometmq.kernel.pure.entries as plain
 from cometmq.kernel.pure.entries import SIZE, pack, unpack
-
-ABI = BUILT_FOR
 
 cdef enum:
     ENTRY = 20
@@ -25,21 +23,17 @@ cdef class Tail:
     cdef int64_t next_offset(self) noexcept:
         return self.first + PyByteArray_GET_SIZE(self.data) // ENTRY
 
-    cdef int put(self, int64_t position, int32_t size, int64_t tag_hash) except -1:
+    cpdef append(self, int64_t position, int32_t size, int64_t tag_hash):
         cdef Py_ssize_t at = PyByteArray_GET_SIZE(self.data)
         PyByteArray_Resize(self.data, at + ENTRY)
         cdef uint8_t* p = <uint8_t*>PyByteArray_AS_STRING(self.data) + at
         store64(p, position)
         store32(p + 8, size)
         store64(p + 12, tag_hash)
-        return 0
 
     @property
     def next(self):
         return self.next_offset()
-
-    def append(self, int64_t position, int32_t size, int64_t tag_hash):
-        self.put(position, size, tag_hash)
 
     drop = plain.Tail.drop
     cut = plain.Tail.cut

@@ -3,13 +3,11 @@
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from cometmq.kernel.fast.octets cimport BUILT_FOR, load32
+from cometmq.kernel.fast.octets cimport load32
 
 import cometmq.kernel.pure.frames as plain
 from cometmq.kernel.faults import Malformed
 from cometmq.kernel.pure.frames import BINARY, JSON, Frame, join
-
-ABI = BUILT_FOR
 
 
 cdef bint find(const uint8_t* p, Py_ssize_t left, int64_t limit, Edge* edge) noexcept nogil:

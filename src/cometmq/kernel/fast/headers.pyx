@@ -10,13 +10,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from cometmq.kernel.fast.frames cimport Edge, each, frame_at
-from cometmq.kernel.fast.octets cimport BUILT_FOR, load32, text_at
+from cometmq.kernel.fast.octets cimport load32, text_at
 
 import cometmq.kernel.pure.headers as plain
-from cometmq.kernel.pure.headers import Pull
-from cometmq.kernel.pure.records import MEANING, java_hash
-
-ABI = BUILT_FOR
+from cometmq.kernel.pure.headers import (
+    DELAY, INNER, KEYS, MEANING, NO_WAIT, ODD, OWN, TIMER, TRAN, UNIQUE, Pull, java_hash, scan,
+)
 
 cdef enum:
     MOST_FIELDS = 24  # the known ones are fewer, and a repeated or unknown one is odd anyway
@@ -48,8 +47,8 @@ FIELD_NAMES[:] = [
 # The properties that mean something to the broker, and which mark each sets.
 cdef enum:
     INTERPRETED = 14
-    OWN = 64
-    ODD = 128
+    MARK_OWN = 64
+    MARK_ODD = 128
 
 cdef enum:
     TAGS_AT, KEYS_AT, UNIQUE_AT, WAIT_AT, DELAY_AT, TRAN_AT  # the first ones in MEANING
@@ -147,7 +146,7 @@ cdef int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) except -1
             stop = end
         value = <const uint8_t*>memchr(piece, 1, stop - piece)
         if value == NULL or value == piece or value + 1 == stop:
-            found.marks |= ODD
+            found.marks |= MARK_ODD
         else:
             name.at, name.length = piece, value - piece
             place = find(&name, PROPERTY_NAMES, 0, INTERPRETED)
@@ -156,11 +155,11 @@ cdef int scan_properties(const uint8_t* p, Py_ssize_t n, Found* found) except -1
             mark = 0
             if place < 0:
                 if name.length >= 16 and memcmp(piece, b"__RMQ.TRANSIENT.", 16) == 0:
-                    mark = OWN
+                    mark = MARK_OWN
             else:
                 mark = MARKS[place]
                 if seen >> place & 1:
-                    found.marks |= ODD
+                    found.marks |= MARK_ODD
                 seen |= 1 << place
                 if place == TAGS_AT:
                     tag, tag_length = value, length

@@ -5,10 +5,6 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-cdef enum:
-    # What kernel/__init__.py compares with its own number.
-    BUILT_FOR = 2
-
 
 cdef inline uint16_t load16(const uint8_t* p) noexcept nogil:
     return <uint16_t>((p[0] << 8) | p[1])

@@ -1,4 +1,4 @@
-"""Records of the commit log (spec 03 ch. 3), and what stands in their properties."""
+"""Records of the commit log (spec 03 ch. 3), and batch bodies."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
@@ -11,19 +11,16 @@ from libc.string cimport memcpy
 from cometmq.kernel.fast.entries cimport Tail
 from cometmq.kernel.fast.headers cimport Found, Send, scan_properties
 from cometmq.kernel.fast.octets cimport (
-    BUILT_FOR, copy, load16, load32, load64, store16, store32, store64, text_at,
+    copy, load16, load32, load64, store16, store32, store64, text_at,
 )
 
 import cometmq.kernel.pure.records as plain
 from cometmq.kernel.pure.records import (
-    BAD, BLANK, BLANK_MAGIC, DELAY, INNER, KEYS, MORE, NO_WAIT, ODD, OWN, TIMER, TRAN, UNIQUE, V1,
-    V2, ZERO, Record, decode, encode, java_hash, members, scan, size_of,
+    BAD, BLANK, BLANK_MAGIC, MORE, V1, V2, ZERO, Record, decode, members, size_of,
 )
 
 cdef extern from "zlib.h" nogil:
     unsigned long crc32(unsigned long crc, const uint8_t* data, unsigned int length)
-
-ABI = BUILT_FOR
 
 cdef object new_tuple = tuple.__new__
 
@@ -132,7 +129,7 @@ cdef class Segment:
         cdef int64_t queue_offset = tail.next_offset() if queued else 0
         cdef uint8_t* p = self.grow(<Py_ssize_t>size)
         if queued:
-            tail.put(self.end, <int32_t>size, send.tag_hash)
+            tail.append(self.end, <int32_t>size, send.tag_hash)
         self.chunk.used += <Py_ssize_t>size
         store32(p, <uint32_t>size)
         store32(p + 4, FORMAT_2 if wide else FORMAT_1)

@@ -6,12 +6,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport strlen
 
 from cometmq.kernel.fast.headers cimport Send
-from cometmq.kernel.fast.octets cimport BUILT_FOR, copy, put, store32
+from cometmq.kernel.fast.octets cimport copy, put, store32
 
 import cometmq.kernel.pure.replies as plain
 from cometmq.kernel.pure.replies import VERSION, pulled
-
-ABI = BUILT_FOR
 
 cdef enum:
     FIXED = 512  # more than a reply has besides remark, message id and unique key

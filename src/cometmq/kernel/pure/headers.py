@@ -1,16 +1,70 @@
 """The headers of SEND (10, 310, 320) and PULL (11, 361) in the form that clients really write.
 
 Whatever is odd about a header leaves it a Frame: protocol's generic codec is the authority there.
+What the properties of a send or a record say is read here, too.
 """
 
 import json
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from cometmq.kernel.faults import Malformed
 from cometmq.kernel.pure.frames import Data, Frame, split
-from cometmq.kernel.pure.records import scan
+
+DELAY, TIMER, TRAN, INNER, NO_WAIT, UNIQUE, OWN, ODD, KEYS = (1 << bit for bit in range(9))
+
+# What a name in the properties means to the broker, the usual ones first. 0: only its repetition
+# matters here.
+MEANING = {
+    b"TAGS": 0, b"KEYS": KEYS, b"UNIQ_KEY": UNIQUE, b"WAIT": NO_WAIT, b"DELAY": DELAY,
+    b"TRAN_MSG": TRAN, b"INNER_NUM": INNER, b"TIMER_DELAY_SEC": TIMER, b"TIMER_DELAY_MS": TIMER,
+    b"TIMER_DELIVER_MS": TIMER, b"CLUSTER": OWN, b"MSG_REGION": OWN, b"TRACE_ON": OWN,
+    b"POP_CK": OWN,
+}  # fmt: skip
+
+
+def java_hash(text: bytes) -> int:
+    """Java's hash of a UTF-8 text: over its UTF-16 units, wrapped to a signed 32 bit number."""
+    value = 0
+    wide = text.decode("utf-8", "replace").encode("utf-16-be")
+    for (unit,) in struct.iter_unpack(">H", wide):
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def scan(properties: bytes) -> tuple[int, int, bytes]:
+    """(marks, tag hash, unique key) of a property string; of a repeated name the last counts."""
+    marks, tag, unique = 0, b"", b""
+    seen = set()
+    pieces = properties.split(b"\x02")
+    if not pieces[-1]:  # 5.x ends each pair with 0x02, 4.x not the last one
+        pieces.pop()
+    for piece in pieces:
+        name, _, value = piece.partition(b"\x01")
+        if not name or not value:
+            marks |= ODD
+            continue
+        meaning = MEANING.get(name)
+        if meaning is None:
+            if name.startswith(b"__RMQ.TRANSIENT."):
+                marks |= OWN
+            continue
+        if name in seen:
+            marks |= ODD
+        seen.add(name)
+        if name == b"TAGS":
+            tag = value
+        elif name == b"UNIQ_KEY":
+            unique = value
+        if not (
+            (meaning == DELAY and (value == b"0" or (value[:1] == b"-" and value[1:].isdigit())))
+            or (meaning == TRAN and value.lower() != b"true")
+            or (meaning == NO_WAIT and value.lower() == b"true")
+        ):
+            marks |= meaning
+    return marks, java_hash(tag), unique
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

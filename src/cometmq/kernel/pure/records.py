@@ -1,18 +1,15 @@
-"""Records of the commit log (spec 03 ch. 3), what stands in their properties, and batch bodies."""
+"""Records of the commit log (spec 03 ch. 3), and batch bodies."""
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from cometmq.kernel.faults import Malformed
 from cometmq.kernel.pure.entries import Tail
 from cometmq.kernel.pure.frames import Data
-
-if TYPE_CHECKING:
-    from cometmq.kernel.pure.headers import Send
+from cometmq.kernel.pure.headers import Send, scan
 
 V1, V2, BLANK_MAGIC = 0xDAA320A7, 0xDAA320AB, 0xCBD43194
-DELAY, TIMER, TRAN, INNER, NO_WAIT, UNIQUE, OWN, ODD, KEYS = (1 << bit for bit in range(9))
 MORE, BLANK, ZERO, BAD = range(4)
 
 Walked = tuple[int, int, str, int, int, int, int, int]
@@ -22,57 +19,6 @@ _MIDDLE = struct.Struct(">iqi")  # reconsume times, prepared offset, body length
 _LONG = struct.Struct(">q")
 _PREFIX = struct.Struct(">iI")
 _MEMBER = struct.Struct(">iiiii")
-
-# What a name in the properties means to the broker, the usual ones first. 0: only its repetition
-# matters here.
-MEANING = {
-    b"TAGS": 0, b"KEYS": KEYS, b"UNIQ_KEY": UNIQUE, b"WAIT": NO_WAIT, b"DELAY": DELAY,
-    b"TRAN_MSG": TRAN, b"INNER_NUM": INNER, b"TIMER_DELAY_SEC": TIMER, b"TIMER_DELAY_MS": TIMER,
-    b"TIMER_DELIVER_MS": TIMER, b"CLUSTER": OWN, b"MSG_REGION": OWN, b"TRACE_ON": OWN,
-    b"POP_CK": OWN,
-}  # fmt: skip
-
-
-def java_hash(text: bytes) -> int:
-    """Java's hash of a UTF-8 text: over its UTF-16 units, wrapped to a signed 32 bit number."""
-    value = 0
-    wide = text.decode("utf-8", "replace").encode("utf-16-be")
-    for (unit,) in struct.iter_unpack(">H", wide):
-        value = (value * 31 + unit) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-def scan(properties: bytes) -> tuple[int, int, bytes]:
-    """(marks, tag hash, unique key) of a property string; of a repeated name the last counts."""
-    marks, tag, unique = 0, b"", b""
-    seen = set()
-    pieces = properties.split(b"\x02")
-    if not pieces[-1]:  # 5.x ends each pair with 0x02, 4.x not the last one
-        pieces.pop()
-    for piece in pieces:
-        name, _, value = piece.partition(b"\x01")
-        if not name or not value:
-            marks |= ODD
-            continue
-        meaning = MEANING.get(name)
-        if meaning is None:
-            if name.startswith(b"__RMQ.TRANSIENT."):
-                marks |= OWN
-            continue
-        if name in seen:
-            marks |= ODD
-        seen.add(name)
-        if name == b"TAGS":
-            tag = value
-        elif name == b"UNIQ_KEY":
-            unique = value
-        if not (
-            (meaning == DELAY and (value == b"0" or (value[:1] == b"-" and value[1:].isdigit())))
-            or (meaning == TRAN and value.lower() != b"true")
-            or (meaning == NO_WAIT and value.lower() == b"true")
-        ):
-            marks |= meaning
-    return marks, java_hash(tag), unique
 
 
 class Record(NamedTuple):
@@ -115,16 +61,6 @@ def check(topic: bytes, properties_length: int, born_host: bytes, store_host: by
         raise Malformed("hosts of 8 or 20 bytes with their port expected")
 
 
-def _written(record: Record, topic: bytes) -> bytes:
-    """The bytes of a record, whose topic is this and whose size is counted anew."""
-    stored = record.born_host + _LONG.pack(record.store_ms) + record.store_host
-    middle = _MIDDLE.pack(record.reconsume_times, record.prepared_offset, len(record.body))
-    name = len(topic).to_bytes(2 if record.magic == V2 else 1, "big") + topic
-    properties = len(record.properties).to_bytes(2, "big") + record.properties
-    rest = b"".join((stored, middle, record.body, name, properties))
-    return _HEAD.pack(48 + len(rest), *record[2:7], record.position, *record[7:9]) + rest
-
-
 class Segment:
     """The records of one turn of the loop that go into one file.
 
@@ -141,7 +77,7 @@ class Segment:
 
     def add(
         self,
-        send: "Send",
+        send: Send,
         tail: Tail,
         topic: bytes,
         born_host: bytes,
@@ -166,12 +102,14 @@ class Segment:
         queued = not sys_flag & 4
         queue_offset = tail.next if queued else 0
         crc = crc32(body) & 0x7FFFFFFF
-        record = Record(
-            self.end, size, magic, crc, send.queue_id, send.message_flag, queue_offset, sys_flag,
-            send.born_ms, born_host, store_ms, store_host, send.reconsume_times,
-            send.prepared_offset, body, "", properties,
+        data = _HEAD.pack(
+            size, magic, crc, send.queue_id, send.message_flag, queue_offset, self.end, sys_flag,
+            send.born_ms,
         )  # fmt: skip
-        data = _written(record, topic)
+        data += born_host + _LONG.pack(store_ms) + store_host
+        data += _MIDDLE.pack(send.reconsume_times, send.prepared_offset, len(body)) + body
+        data += len(topic).to_bytes(2 if magic == V2 else 1, "big") + topic
+        data += len(properties).to_bytes(2, "big") + properties
         if queued:
             tail.append(self.end, size, send.tag_hash)
         self.data += data
@@ -189,25 +127,9 @@ class Segment:
         self.room = 0
 
 
-def encode(record: Record) -> bytes:
-    """The bytes of a record, with the format, position and CRC that it names."""
-    topic = record.topic.encode()
-    check(topic, len(record.properties), record.born_host, record.store_host)
-    wide = (len(record.born_host) == 20) << 4 | (len(record.store_host) == 20) << 5
-    if record.magic not in (V1, V2) or (len(topic) > 127 and record.magic == V1):
-        raise Malformed(f"magic {record.magic:X} does not go with a topic of {len(topic)} bytes")
-    if record.sys_flag & 0x30 != wide:
-        raise Malformed(f"sysFlag {record.sys_flag} does not go with the lengths of the hosts")
-    return _written(record, topic)
-
-
 def decode(data: Data, at: int = 0, check_crc: bool = False) -> Record:
     """The record at `data[at]`, all of whose lengths must agree."""
-    with memoryview(data) as view:
-        return _decode(view, at, check_crc)
-
-
-def _decode(view: memoryview, at: int, check_crc: bool) -> Record:
+    view = memoryview(data)
     left = len(view) - at
     if at < 0 or left < 91:
         raise Malformed(f"a record of at least 91 bytes expected, {left} are left")
@@ -252,13 +174,11 @@ def _decode(view: memoryview, at: int, check_crc: bool) -> Record:
 
 def decode_all(data: Data, check_crc: bool = False) -> list[Record]:
     """All records of `data`, which must end with the last one (the body of a pull)."""
-    records = []
+    records: list[Record] = []
     at = 0
-    with memoryview(data) as view:
-        while at < len(view):
-            record = _decode(view, at, check_crc)
-            records.append(record)
-            at += record.size
+    while at < len(data):
+        records.append(decode(data, at, check_crc))
+        at += records[-1].size
     return records
 
 
@@ -268,33 +188,32 @@ def walk(data: Data, at: int, position: int, file_end: int) -> tuple[list[Walked
     `data[at]` lies at `position` of the log, whose file ends at `file_end`.
     """
     walked: list[Walked] = []
-    with memoryview(data) as view:
-        if not 0 <= at <= len(view):
-            raise ValueError(f"a place in {len(view)} bytes expected, not {at}")
-        while True:
-            left = len(view) - at
-            if left < 8:
-                return walked, at, MORE
-            size, magic = _PREFIX.unpack_from(view, at)
-            if magic == BLANK_MAGIC:
-                return walked, at, BLANK
-            if magic == size == 0:
-                return walked, at, ZERO
-            if magic not in (V1, V2) or not 91 <= size <= file_end - position:
-                return walked, at, BAD
-            if size > left:
-                return walked, at, MORE
-            try:
-                record = _decode(view, at, check_crc=True)
-            except Malformed:
-                return walked, at, BAD
-            if record.position != position:
-                return walked, at, BAD
-            tag_hash = scan(record.properties)[1]
-            place = (record.topic, record.queue_id, record.queue_offset)
-            walked.append((position, size, *place, tag_hash, record.store_ms, record.sys_flag))
-            at += size
-            position += size
+    if not 0 <= at <= len(data):
+        raise ValueError(f"a place in {len(data)} bytes expected, not {at}")
+    while True:
+        left = len(data) - at
+        if left < 8:
+            return walked, at, MORE
+        size, magic = _PREFIX.unpack_from(data, at)
+        if magic == BLANK_MAGIC:
+            return walked, at, BLANK
+        if magic == size == 0:
+            return walked, at, ZERO
+        if magic not in (V1, V2) or not 91 <= size <= file_end - position:
+            return walked, at, BAD
+        if size > left:
+            return walked, at, MORE
+        try:
+            record = decode(data, at, check_crc=True)
+        except Malformed:
+            return walked, at, BAD
+        if record.position != position:
+            return walked, at, BAD
+        tag_hash = scan(record.properties)[1]
+        place = (record.topic, record.queue_id, record.queue_offset)
+        walked.append((position, size, *place, tag_hash, record.store_ms, record.sys_flag))
+        at += size
+        position += size
 
 
 def members(body: bytes) -> list[tuple[int, bytes, bytes]]:
