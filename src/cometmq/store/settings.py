@@ -40,8 +40,6 @@ class StoreSettings:
 
     create_file_timeout: int = 5000
     """How long sends wait for the next log file (the original's is fixed)."""
-    allocate_commit_log: bool = True
-    """Take the space of a log file when it is made, so that a full disk is found early."""
     max_unsynced_bytes: int = 64 << 20
     """Half of it starts a sync early; all of it answers sends with "busy"."""
     max_unindexed_bytes: int = 64 << 20

@@ -166,8 +166,7 @@ def heart_beat(
         if config is None:
             continue
         if config.retry_queue_nums > 0:
-            retry = names.retry_topic(config.group_name)
-            topics.make_retry(retry, config.retry_queue_nums, unit=one.unit_mode)
+            topics.make_retry(names.retry_topic(config.group_name), config.retry_queue_nums)
         notify = config.notify_consumer_ids_changed_enable
         send_all |= clients.beat_consumer(connection, beat, one, notify=notify)
     return HeartBeatAnswer(knows_fingerprints=True, changed=send_all)

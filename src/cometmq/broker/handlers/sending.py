@@ -141,7 +141,7 @@ class Sends:
             why = f"subscription group not exist, {group} \n{FAQ}"
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
         config = self.topics.find(topic) or self.topics.make_for_send(
-            topic, send.default_topic, send.default_topic_queues, unit=send.unit_mode
+            topic, send.default_topic, send.default_topic_queues
         )
         if config is None:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"

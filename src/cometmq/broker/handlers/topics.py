@@ -33,8 +33,6 @@ W = TypeVar("W", TopicConfigWrapper, SubscriptionGroupWrapper, ConsumerOffsetWra
 
 INHERIT, WRITE, READ = 1, 2, 4
 RW = READ | WRITE
-UNIT, HAS_UNIT_SUBSCRIPTION = 1, 2
-"""Bits of a topic's sysFlag."""
 
 SAVE_MS = 5_000
 
@@ -148,28 +146,26 @@ class Topics(Kept[TopicConfigWrapper]):
             self.changed.fire(name)
         return self.change_of(name)
 
-    def make_for_send(
-        self, name: str, template: str, queues: int, *, unit: bool
-    ) -> TopicConfig | None:
+    def make_for_send(self, name: str, template: str, queues: int) -> TopicConfig | None:
         """Makes a topic because somebody sends to it; None where that is not allowed."""
         if name.startswith(names.RETRY):
-            return self.make_retry(name, 1, unit=unit)
+            return self.make_retry(name, 1)
         model, allowed = self.find(template), self.settings.auto_create_topic_enable
         if model is None or not model.perm & INHERIT or not allowed:
             return None
         count = min(queues, model.write_queue_nums)
         if count <= 0:
             return None
-        config = _config(name, count, model.perm & ~INHERIT, UNIT if unit else 0)
+        config = _config(name, count, model.perm & ~INHERIT)
         config = config.but(topic_filter_type=model.topic_filter_type)
         self.put(config)
         return config
 
-    def make_retry(self, name: str, queues: int, *, unit: bool) -> TopicConfig:
+    def make_retry(self, name: str, queues: int) -> TopicConfig:
         """The retry topic of a group, made where it is missing."""
         config = self.find(name)
         if config is None:
-            config = _config(name, queues, RW, HAS_UNIT_SUBSCRIPTION if unit else 0)
+            config = _config(name, queues)
             self.put(config)
         return config
 
@@ -187,14 +183,8 @@ def described(config: TopicConfig) -> str:
     )
 
 
-def _config(name: str, queues: int, perm: int = RW, flag: int = 0) -> TopicConfig:
-    return TopicConfig(
-        topic_name=name,
-        read_queue_nums=queues,
-        write_queue_nums=queues,
-        perm=perm,
-        topic_sys_flag=flag,
-    )
+def _config(name: str, queues: int, perm: int = RW) -> TopicConfig:
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
 
 
 def _system_topics(settings: BrokerSettings) -> Iterator[TopicConfig]:
@@ -204,12 +194,10 @@ def _system_topics(settings: BrokerSettings) -> Iterator[TopicConfig]:
     if settings.auto_create_topic_enable:
         yield _config(names.TEMPLATE_TOPIC, settings.default_topic_queue_nums, RW | INHERIT)
     yield _config("BenchmarkTest", 1024)
-    yield _config(cluster, 16 if settings.cluster_topic_enable else 1, RW | INHERIT)
-    yield _config(broker, 1, RW | INHERIT if settings.broker_topic_enable else INHERIT)
+    yield _config(cluster, 16, RW | INHERIT)
+    yield _config(broker, 1, RW | INHERIT)
     yield _config("OFFSET_MOVED_EVENT", 1)
     yield _config("SCHEDULE_TOPIC_XXXX", 18)
-    if settings.trace_topic_enable:
-        yield _config("RMQ_SYS_TRACE_TOPIC", 1)
     yield _config(f"{cluster}_REPLY_TOPIC", 1)
     yield _config("RMQ_SYS_TRANS_HALF_TOPIC", 1)
     yield _config("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1)
