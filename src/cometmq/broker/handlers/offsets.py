@@ -34,8 +34,9 @@ class Offsets(Kept[ConsumerOffsetWrapper]):
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """The group has consumed the queue up to here; going back is allowed."""
-        self._loaded.offset_table.setdefault(f"{topic}@{group}", {})[queue_id] = offset
-        self._change(every=STEP)
+        key = f"{topic}@{group}"
+        self._loaded.offset_table.setdefault(key, {})[queue_id] = offset
+        self._change(key, every=STEP)
 
     def fit(self, store: Store) -> None:
         """Lowers what lies beyond its queue's end: a power cut took messages it had counted."""

@@ -46,8 +46,6 @@ class Admission:
 
     config: TopicConfig
     queues: dict[int, Queue]
-    change: int
-    """The save that the topic is in: what it holds must not be acknowledged before."""
     sys_flag: int
 
 
@@ -84,12 +82,12 @@ class Sends:
         if connection in self._until_saved:
             self._hold(connection, sends)  # a connection's order is kept
             return
-        admissions, saved = self._admissions, self.topics.saved
+        admissions, unsaved = self._admissions, self.topics.unsaved
         staged: list[headers.Send] = []
         for send in sends:
             try:
                 admission = admissions.get(send.topic) or self.admit(send)
-                if admission.change > saved:
+                if send.topic in unsaved:  # what it holds must not be acknowledged before
                     self._hold(connection, sends[sends.index(send) :])
                     break
                 queue = admission.queues.get(send.queue_id)
@@ -147,7 +145,7 @@ class Sends:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
         multi = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
-        admission = Admission(config, {}, self.topics.change_of(topic), multi)
+        admission = Admission(config, {}, multi)
         self._admissions[topic] = admission
         return admission
 

@@ -55,10 +55,11 @@ class Kept(Generic[W]):
         self._loaded: W = self.kind.read(found) if found else self.kind()
         self._version: DataVersion = self._loaded.data_version or DataVersion()  # type: ignore[truthy-bool]
         self._changes = 0
-        self._wanted = 0
-        self._saving = False
-        self.saved = 0
-        """The changes that are on disk, by their number."""
+        self.unsaved: set[str] = set()
+        """What is other than on disk, by name."""
+        self._taken: set[str] = set()
+        """Those of them that the save will have brought there that is under way."""
+        self._saving = self._again = False
         self.failure: str | None = None
         """Why the last save failed; None where it did not, and while another one is under way."""
         self.saves: Signal[object] = Signal()
@@ -67,35 +68,36 @@ class Kept(Generic[W]):
         """The table as it is stored."""
         return self._loaded.but(data_version=self._version)
 
-    def _change(self, every: int = 1) -> int:
-        """Something is other than on disk now: the number that `saved` will reach."""
+    def _change(self, name: str, every: int = 1) -> None:
+        """This is other than on disk now."""
+        self.unsaved.add(name)
+        self._taken.discard(name)
         self._changes += 1
         if self._changes % every == 0:
             self._version = self._version.next(self.clock.now_ms())
-        return self._changes
 
     def save(self) -> None:
         """Saves what is not on disk yet, once more where that has failed before."""
-        self._wanted = self._changes
-        if self._saving or self.saved == self._changes:
-            return
-        self._saving = True
-        self.failure = None
-        change, content = self._changes, self.wrapper().write(pretty=True)
-        done = self.threads.run("files", lambda: self._file.save(content))
-        done.add_done_callback(lambda future: self._done(change, future))
+        self._again = self._saving
+        if self.unsaved and not self._saving:
+            self._saving = True
+            self.failure = None
+            self._taken = set(self.unsaved)
+            content = self.wrapper().write(pretty=True)
+            done = self.threads.run("files", lambda: self._file.save(content))
+            done.add_done_callback(self._done)
 
-    def _done(self, change: int, future: "asyncio.Future[None]") -> None:
+    def _done(self, future: "asyncio.Future[None]") -> None:
         self._saving = False
         try:
             future.result()
-            self.saved = change
+            self.unsaved -= self._taken
         except (StoreError, asyncio.CancelledError) as error:
             self.failure = f"{self._file.name} could not be saved: {error}"
             log.error("%s", self.failure)
         finally:
             self.saves.fire(None)
-        if self.failure is None and self._wanted > change:
+        if self.failure is None and self._again:
             self.save()
 
     async def close(self) -> None:
@@ -114,7 +116,6 @@ class Topics(Kept[TopicConfigWrapper]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._configs = self._loaded.topic_config_table
-        self._changed_by: dict[str, int] = {}
         self.changed: Signal[str] = Signal()
         system = list(_system_topics(self.settings))
         self._system = {one.topic_name for one in system}
@@ -132,19 +133,14 @@ class Topics(Kept[TopicConfigWrapper]):
         """A topic that users neither make nor change."""
         return name in self._system or names.is_system_topic(name)
 
-    def change_of(self, name: str) -> int:
-        """The number of the change that this topic is from; it is on disk when `saved` is there."""
-        return self._changed_by.get(name, 0)
-
-    def put(self, config: TopicConfig) -> int:
-        """Makes a topic or changes it; the number of the save that has it."""
+    def put(self, config: TopicConfig) -> None:
+        """Makes a topic or changes it."""
         name = config.topic_name
         if self.find(name) != config:
             self._configs[name] = config
-            self._changed_by[name] = self._change()
+            self._change(name)
             self.save()
             self.changed.fire(name)
-        return self.change_of(name)
 
     def make_for_send(self, name: str, template: str, queues: int) -> TopicConfig | None:
         """Makes a topic because somebody sends to it; None where that is not allowed."""
@@ -225,12 +221,11 @@ class Groups(Kept[SubscriptionGroupWrapper]):
         """The group is there already."""
         return name in self._loaded.subscription_group_table
 
-    def put(self, config: SubscriptionGroupConfig) -> int:
-        """Makes a group or changes it; the number of the save that has it."""
+    def put(self, config: SubscriptionGroupConfig) -> None:
+        """Makes a group or changes it."""
         self._loaded.subscription_group_table[config.group_name] = config
-        change = self._change()
+        self._change(config.group_name)
         self.save()
-        return change
 
 
 @handles(UpdateAndCreateTopic, needs=ADMIN)
@@ -252,7 +247,8 @@ def update_and_create_topic(topics: Topics, ask: UpdateAndCreateTopic, now_ms: i
         topic_sys_flag=ask.topic_sys_flag or 0,
         order=ask.order,
     )
-    return _when_saved(topics, topics.put(config), now_ms)
+    topics.put(config)
+    return _when_saved(topics, ask.topic, now_ms)
 
 
 @handles(GetTopicConfig, needs=ADMIN)
@@ -273,14 +269,15 @@ def update_and_create_group(
     config = SubscriptionGroupConfig.read(request.body)
     if why := names.group_fault(config.group_name):
         raise Refused(ResponseCode.INVALID_PARAMETER, why)
-    return _when_saved(groups, groups.put(config), now_ms)
+    groups.put(config)
+    return _when_saved(groups, config.group_name, now_ms)
 
 
-def _when_saved(kept: Topics | Groups, change: int, now_ms: int) -> Outcome:
+def _when_saved(kept: Topics | Groups, name: str, now_ms: int) -> Outcome:
     """The answer to an operator whose change must survive what happens next."""
 
     def decide(now_ms: int) -> Outcome:
-        if kept.saved >= change:
+        if name not in kept.unsaved:
             return Answer()
         if kept.failure is None and now_ms < until:
             return Wait(kept.saves, until, decide)
