@@ -2,7 +2,6 @@
 
 import enum
 import struct
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,8 +73,8 @@ class Reader:
     _log: Log
     _visible: Watermark
     _jobs: Jobs
-    _open: OrderedDict[str, File] = field(default_factory=OrderedDict, init=False)
-    """Files that threads have opened, in the order of their last use."""
+    _open: dict[str, File] = field(default_factory=dict, init=False)
+    """Files that threads have opened; the oldest give way to new ones."""
 
     def read(
         self,
@@ -141,10 +140,7 @@ class Reader:
     def _read_now(self, chain: Chain, place: int, size: int) -> bytes:
         """On the loop: _Wait at the first byte that is not in memory."""
         path = chain.path_at(place)
-        file = self._log.files.get(path)
-        if file is None and path in self._open:
-            self._open.move_to_end(path)
-            file = self._open[path]
+        file = self._log.files.get(path) or self._open.get(path)
         found = None if file is None else file.pread_now(size, place % chain.size)
         if found is None:
             raise _Wait
@@ -167,7 +163,7 @@ class Reader:
             else:
                 self._open[path] = file
         while len(self._open) > self._found.settings.max_open_files:
-            close_quietly(self._open.popitem(last=False)[1])
+            close_quietly(self._open.pop(next(iter(self._open))))
 
     def close(self) -> None:
         """Gives all handles back."""

@@ -26,8 +26,6 @@ PLAIN = records.UNIQUE
 ASIDE = MARKS_NOT_BUILT | records.OWN | records.ODD | records.NO_WAIT | PLAIN
 """Of these marks an ordinary send has PLAIN alone."""
 
-MULTI_TAGS = 2
-
 HOSTS = (20, 20)
 """The longest addresses that a record can hold."""
 
@@ -46,7 +44,6 @@ class Admission:
 
     config: TopicConfig
     queues: dict[int, Queue]
-    sys_flag: int
 
 
 @dataclass(eq=False)
@@ -92,7 +89,8 @@ class Sends:
                     break
                 queue = admission.queues.get(send.queue_id)
                 if queue is not None and send.marks & ASIDE == PLAIN and not send.batch:
-                    self._stage(connection, send, admission, queue)
+                    self._check(send)
+                    self.store.stage(send, queue, connection.born_host, self._suffix)
                     staged.append(send)
                 else:
                     # Replies stand in the order of the log: those before go first.
@@ -144,9 +142,7 @@ class Sends:
         if config is None:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
-        multi = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
-        admission = Admission(config, {}, multi)
-        self._admissions[topic] = admission
+        admission = self._admissions[topic] = Admission(config, {})
         return admission
 
     def _take_aside(self, connection: Connection, send: headers.Send, admission: Admission) -> None:
@@ -156,7 +152,9 @@ class Sends:
         else:
             sends = [send]
             self._complete(send)
-            self._stage(connection, send, admission, self._queue_of(connection, send, admission))
+            queue = self._queue_of(connection, send, admission)
+            self._check(send)
+            self.store.stage(send, queue, connection.born_host, self._suffix)
         replies = self.written if send.marks & records.NO_WAIT else self.safe
         replies.add(connection, sends, send if send.batch else None)
 
@@ -169,15 +167,6 @@ class Sends:
             end = b"" if not text or text.endswith(b"\x02") else b"\x02"
             key = self._ids.make(self.clock.now_ms()).encode()
             send.rewrite(b"%s%sUNIQ_KEY\x01%s\x02" % (text, end, key))
-
-    def _stage(
-        self, connection: Connection, send: headers.Send, admission: Admission, queue: Queue
-    ) -> None:
-        """One send into the log, or Refused."""
-        self._check(send)
-        if admission.sys_flag:
-            send.sys_flag |= admission.sys_flag
-        self.store.stage(send, queue, connection.born_host, self._suffix)
 
     def _check(self, send: headers.Send) -> None:
         """What depends on the single message, batch members included."""
@@ -232,7 +221,7 @@ class Sends:
             member = headers.Send(
                 topic=batch.topic,
                 queue_id=batch.queue_id,
-                sys_flag=batch.sys_flag | admission.sys_flag,
+                sys_flag=batch.sys_flag,
                 born_ms=batch.born_ms,
                 message_flag=flag,
                 properties=properties.of_member(text, batch.properties),
