@@ -1,22 +1,31 @@
-"""Sends: from a decoded send to its place in the log and the queue of replies, for both lanes.
+"""Sends: from a decoded send to its place in the log, and to its reply, for both lanes.
 
 What a send means stands here once: `admit` decides by topic, its answer is kept until a topic
-changes; what depends on the single message is one mask, and the few questions behind it.
+changes; what depends on the single message is one mask, and the few questions behind it. Then each
+send waits in the queue of the watermark it asked for, and leaves with a prefix.
 """
 
 import random
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from cometmq.broker.handlers.topics import Groups, Topics, described
-from cometmq.broker.replying import EXTRA, Replies, tell
 from cometmq.broker.settings import BrokerSettings
-from cometmq.kernel import Malformed, headers, records
-from cometmq.message import UniqueIds, names, properties
+from cometmq.kernel import Malformed, headers, records, replies
+from cometmq.message import UniqueIds, names, offset_id, properties
 from cometmq.net import Connection
-from cometmq.protocol import Command, RequestHeader, ResponseCode, SendMessage, TopicConfig
-from cometmq.runtime import Clock
+from cometmq.protocol import (
+    ONEWAY,
+    Command,
+    RequestHeader,
+    ResponseCode,
+    SendAnswer,
+    SendMessage,
+    TopicConfig,
+)
+from cometmq.runtime import Clock, Timer
 from cometmq.serving import FAQ, Outcome, Pub, Refused, handles
-from cometmq.store import Queue, Store
+from cometmq.store import Fault, Queue, Store, Watermark
 
 FLAGS_NOT_BUILT = 0xCC
 """Transactions, inner batches and batches to unwrap: never stored as something else."""
@@ -26,9 +35,6 @@ PLAIN = records.UNIQUE
 ASIDE = MARKS_NOT_BUILT | records.OWN | records.ODD | records.NO_WAIT | PLAIN
 """Of these marks an ordinary send has PLAIN alone."""
 
-HOSTS = (20, 20)
-"""The longest addresses that a record can hold."""
-
 BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
 
 LARGEST = 16 << 20
@@ -36,6 +42,103 @@ LARGEST = 16 << 20
 
 SHARED = [one.attribute for one in SendMessage.table if one not in RequestHeader.table]
 """What the header says of the message; the kernel has the same names for it."""
+
+EXTRA = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+"""Every answer to a send carries these, refusals included (spec 02 ch. 15)."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What one turn of one connection sent: answered together, when its last record is safe."""
+
+    sends: list[headers.Send]
+    end: int
+    deadline: float
+    connection: Connection
+    batch: headers.Send | None
+    """Whose members the sends are: it is what is answered."""
+
+
+@dataclass(eq=False)
+class Replies:
+    """Those who wait for one watermark, in the order of the log."""
+
+    store: Store
+    watermark: Watermark
+    clock: Clock
+    bytes_waiting: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._timeout_s = self.store.settings.sync_flush_timeout / 1000
+        self._waiting: deque[_Waiting] = deque()
+        self._timer = Timer(self._late)
+        self.watermark.watch(self._passed)
+        self.watermark.faults.watch(self._broken)
+
+    def add(
+        self, connection: Connection, sends: list[headers.Send], batch: headers.Send | None = None
+    ) -> None:
+        """Answers these sends, or the batch whose members they are, when the watermark passes."""
+        if sends:
+            end, deadline = sends[-1].end, self.clock.time() + self._timeout_s
+            self.bytes_waiting += end - sends[0].position
+            self._waiting.append(_Waiting(sends, end, deadline, connection, batch))
+            self._timer.start(self._timeout_s)  # it runs already for whoever came before
+
+    def _late(self) -> None:
+        """Deadlines stand in the order of the ends: only the front can be late."""
+        now = self.clock.time()
+        while self._waiting and self._waiting[0].deadline <= now:
+            self._answer(self._waiting.popleft(), ResponseCode.FLUSH_DISK_TIMEOUT)
+        if self._waiting:
+            self._timer.start(self._waiting[0].deadline - now)
+
+    def _passed(self, position: int) -> None:
+        while self._waiting and self._waiting[0].end <= position:
+            self._answer(self._waiting.popleft(), ResponseCode.SUCCESS)
+
+    def _broken(self, fault: Fault) -> None:
+        self._passed(fault.beyond)
+        stored, lost = ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SERVICE_NOT_AVAILABLE
+        while self._waiting:
+            self._answer(self._waiting.popleft(), stored if fault.stored else lost, fault.why)
+
+    def _answer(self, waiting: _Waiting, code: int, remark: str = "") -> None:
+        """Says where the messages are, or that nothing of them was stored."""
+        connection, sends, batch = waiting.connection, waiting.sends, waiting.batch
+        self.bytes_waiting -= waiting.end - sends[0].position
+        host = self.store.store_host
+        if code == ResponseCode.SERVICE_NOT_AVAILABLE:
+            for send in [batch] if batch is not None else sends:
+                tell(connection, send, code, remark)
+        elif batch is not None:
+            header = SendAnswer(
+                msg_id=",".join(offset_id(host, one.position) for one in sends),
+                queue_id=batch.queue_id,
+                queue_offset=sends[0].queue_offset,
+                transaction_id=batch.unique_key.decode() or None,
+            )
+            tell(connection, batch, code, remark or None, {**header.fields(), **EXTRA})
+        elif data := replies.sent(sends, code, host.hex().upper().encode(), remark.encode()):
+            connection.write(data)
+
+    def close(self) -> None:
+        """Answers nobody any more."""
+        self._timer.stop()
+        self._waiting.clear()
+
+
+def tell(
+    connection: Connection,
+    send: headers.Send,
+    code: int,
+    remark: str | None,
+    fields: dict[str, str] = EXTRA,
+) -> None:
+    """Answers one send by itself: says no, or where a batch is."""
+    if not send.flag & ONEWAY:
+        answer = Command.answer(send.codec, send.opaque, code, remark, fields)
+        connection.write(answer.write())
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +207,7 @@ class Sends:
     def _hold(self, connection: Connection, sends: list[headers.Send]) -> None:
         """Keeps sends until their topic is on disk; if its save has failed, there is another."""
         held = self._until_saved.setdefault(connection, [])
+        hosts = len(connection.born_host), len(self.store.store_host)
         for send in sends:
             in_flight = self.safe.bytes_waiting + self.written.bytes_waiting
             if in_flight + self._bytes_held > self._most_in_flight:
@@ -111,7 +215,7 @@ class Sends:
             else:
                 held.append(send)
                 lengths = len(send.topic), len(send.body), len(send.properties)
-                self._bytes_held += records.size_of(*lengths, *HOSTS)
+                self._bytes_held += records.size_of(*lengths, *hosts)
         self.topics.save()
 
     def _topics_saved(self) -> None:
@@ -155,8 +259,8 @@ class Sends:
             queue = self._queue_of(connection, send, admission)
             self._check(send)
             self.store.stage(send, queue, connection.born_host, self._suffix)
-        replies = self.written if send.marks & records.NO_WAIT else self.safe
-        replies.add(connection, sends, send if send.batch else None)
+        waiting = self.written if send.marks & records.NO_WAIT else self.safe
+        waiting.add(connection, sends, send if send.batch else None)
 
     def _complete(self, send: headers.Send) -> None:
         """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
