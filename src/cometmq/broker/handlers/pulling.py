@@ -86,7 +86,7 @@ def _tags(clients: Clients, group: SubscriptionGroupConfig, ask: PullMessage) ->
     """What the group wants of the topic: said in the pull, or in its heartbeat (5.3, 8)."""
     kind, text = ask.expression_type, ask.subscription
     if not ask.sys_flag & SUBSCRIPTION:
-        consumers = clients.consumers(ask.consumer_group)
+        consumers = clients.find(ask.consumer_group)
         if consumers is None:
             why = "the consumer's group info not exist"
             raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, why)
