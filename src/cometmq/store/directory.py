@@ -147,8 +147,6 @@ class Directory:
     """Where the files of each queue begin, in bytes of the queue."""
     position: Position = FIRST
     """The slot to go on from."""
-    is_newest: bool = True
-    """That slot is the last one that was written."""
     synced: int = 0
     """The highest position recorded as synced."""
 
@@ -189,7 +187,6 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
             "changed it, or files are missing; put the directory back as it was"
         )
     found.position = position
-    found.is_newest = position is slots[0] and len(slots) == 2
     return found
 
 
