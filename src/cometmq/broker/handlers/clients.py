@@ -159,7 +159,7 @@ def unregister_client(clients: Clients, ask: UnregisterClient, connection: Conne
     return Answer()
 
 
-@handles(GetConsumerListByGroup, needs=Sub.group("consumer_group"))
+@handles(GetConsumerListByGroup, needs=Sub(group="consumer_group"))
 def get_consumer_list(clients: Clients, ask: GetConsumerListByGroup) -> Outcome:
     """Which clients are in this group?"""
     group = clients.find(ask.consumer_group)

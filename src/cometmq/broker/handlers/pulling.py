@@ -44,7 +44,7 @@ _CODES = {
 """Spec 04 6.1; an empty queue that is asked for another offset than 0 is moved instead."""
 
 
-@handles(PullMessage, needs=Sub.topic("topic"), most_waiting=100_000)
+@handles(PullMessage, needs=Sub(topic="topic"), most_waiting=100_000)
 def pull_message(
     store: Store,
     topics: Topics,
@@ -160,7 +160,7 @@ def _read(store: Store, ask: PullMessage, request: Command, tags: Tags, now_ms: 
     return look(now_ms)
 
 
-@handles(ViewMessageById, needs=Sub.topic("topic"))
+@handles(ViewMessageById, needs=Sub(topic="topic"))
 def view_message_by_id(store: Store, ask: ViewMessageById, now_ms: int) -> Outcome:
     """The record at this place of the commit log."""
 

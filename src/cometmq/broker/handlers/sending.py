@@ -339,7 +339,7 @@ class Sends:
         return members
 
 
-@handles(SendMessage, needs=Pub.topic("topic"), largest_body=LARGEST)
+@handles(SendMessage, needs=Pub(topic="topic"), largest_body=LARGEST)
 def send_message(
     sends: Sends, ask: SendMessage, request: Command, connection: Connection
 ) -> Outcome:
