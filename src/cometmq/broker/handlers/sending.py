@@ -21,7 +21,6 @@ from cometmq.protocol import (
     ResponseCode,
     SendAnswer,
     SendMessage,
-    TopicConfig,
 )
 from cometmq.runtime import Clock, Timer
 from cometmq.serving import FAQ, Outcome, Pub, Refused, handles
@@ -141,14 +140,6 @@ def tell(
         connection.write(answer.write())
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """A topic that may be sent to: all that does not depend on the single message."""
-
-    config: TopicConfig
-    queues: dict[int, Queue]
-
-
 @dataclass(eq=False)
 class Sends:
     """Takes sends of both lanes: the kernel's, and those of the generic codec."""
@@ -171,10 +162,11 @@ class Sends:
         self._suffix = properties.encode({**EXTRA, "CLUSTER": cluster})
         self._longest_properties = properties.LONGEST - 1 - len(self._suffix)
         self._ids = UniqueIds(self.settings.registered, self.chance.getrandbits(16), self.chance)
-        self._admissions: dict[str, Admission] = {}
+        self._admitted: dict[str, dict[int, Queue]] = {}
+        """Queues of topics that may be sent to: all that does not depend on the single message."""
         self._until_saved: dict[Connection, list[headers.Send]] = {}
         self._bytes_held = 0
-        self.topics.changed.watch(lambda _: self._admissions.clear())
+        self.topics.changed.watch(lambda _: self._admitted.clear())
         self.topics.saves.watch(lambda _: self._topics_saved())
 
     def take(self, connection: Connection, sends: list[headers.Send]) -> None:
@@ -182,15 +174,15 @@ class Sends:
         if connection in self._until_saved:
             self._hold(connection, sends)  # a connection's order is kept
             return
-        admissions, unsaved = self._admissions, self.topics.unsaved
+        admitted, unsaved = self._admitted, self.topics.unsaved
         staged: list[headers.Send] = []
         for send in sends:
             try:
-                admission = admissions.get(send.topic) or self.admit(send)
+                queues = admitted.get(send.topic) or self.admit(send)
                 if send.topic in unsaved:  # what it holds must not be acknowledged before
                     self._hold(connection, sends[sends.index(send) :])
                     break
-                queue = admission.queues.get(send.queue_id)
+                queue = queues.get(send.queue_id)
                 if queue is not None and send.marks & ASIDE == PLAIN and not send.batch:
                     self._check(send)
                     self.store.stage(send, queue, connection.born_host, self._suffix)
@@ -199,7 +191,7 @@ class Sends:
                     # Replies stand in the order of the log: those before go first.
                     self.safe.add(connection, staged)
                     staged = []
-                    self._take_aside(connection, send, admission)
+                    self._take_aside(connection, send, queues)
             except Refused as refusal:
                 tell(connection, send, refusal.code, str(refusal))
         self.safe.add(connection, staged)
@@ -228,8 +220,8 @@ class Sends:
             for send in sends:
                 tell(connection, send, ResponseCode.SERVICE_NOT_AVAILABLE, failure)
 
-    def admit(self, send: headers.Send) -> Admission:
-        """What holds for every send to a topic, or Refused."""
+    def admit(self, send: headers.Send) -> dict[int, Queue]:
+        """What holds for every send to a topic, or Refused: the queues that sends have named."""
         topic = send.topic
         if why := names.topic_fault(topic, by_broker=True):
             raise Refused(ResponseCode.INVALID_PARAMETER, why)
@@ -246,17 +238,18 @@ class Sends:
         if config is None:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
-        admission = self._admissions[topic] = Admission(config, {})
-        return admission
+        return self._admitted.setdefault(topic, {})
 
-    def _take_aside(self, connection: Connection, send: headers.Send, admission: Admission) -> None:
+    def _take_aside(
+        self, connection: Connection, send: headers.Send, queues: dict[int, Queue]
+    ) -> None:
         """A send that needs more than a look: another text, another queue, several messages."""
         if send.batch:
-            sends = self._stage_batch(connection, send, admission)
+            sends = self._stage_batch(connection, send, queues)
         else:
             sends = [send]
             self._complete(send)
-            queue = self._queue_of(connection, send, admission)
+            queue = self._queue_of(connection, send, queues)
             self._check(send)
             self.store.stage(send, queue, connection.born_host, self._suffix)
         waiting = self.written if send.marks & records.NO_WAIT else self.safe
@@ -291,9 +284,12 @@ class Sends:
         if self.safe.bytes_waiting + self.written.bytes_waiting > self._most_in_flight:
             raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
 
-    def _queue_of(self, connection: Connection, send: headers.Send, admission: Admission) -> Queue:
+    def _queue_of(
+        self, connection: Connection, send: headers.Send, queues: dict[int, Queue]
+    ) -> Queue:
         """The queue that a send names; any, where its number is negative."""
-        config = admission.config
+        config = self.topics.find(send.topic)
+        assert config is not None, "it has just been admitted"
         most = max(config.read_queue_nums, config.write_queue_nums)
         if send.queue_id < 0 < config.write_queue_nums:
             send.queue_id = self.chance.randrange(config.write_queue_nums)
@@ -303,18 +299,18 @@ class Sends:
                 f"request queueId[{send.queue_id}] is illegal, {described(config)} "
                 f"Producer: {connection.remote}",
             )
-        queue = admission.queues[send.queue_id] = self.store.queue(send.topic, send.queue_id)
+        queue = queues[send.queue_id] = self.store.queue(send.topic, send.queue_id)
         return queue
 
     def _stage_batch(
-        self, connection: Connection, batch: headers.Send, admission: Admission
+        self, connection: Connection, batch: headers.Send, queues: dict[int, Queue]
     ) -> list[headers.Send]:
         """All members of a batch, or none: one place in one file, consecutive offsets."""
         if batch.topic.startswith(names.RETRY) or len(batch.topic) > names.LONGEST_TOPIC:
             why = f"batch request does not support retry group {batch.topic}"
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)
         self._check(batch)
-        queue = self._queue_of(connection, batch, admission)
+        queue = self._queue_of(connection, batch, queues)
         try:
             found = records.members(batch.body)
         except Malformed as error:
