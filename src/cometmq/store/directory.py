@@ -241,8 +241,7 @@ def lock_directory(disk: Disk, settings: StoreSettings) -> File:
 def prepare(disk: Disk, settings: StoreSettings, lock: File) -> Directory:
     """Inspects a directory that is ours, and says in it that it is in use."""
     found = inspect(disk, settings)
-    if lock.pread(5, 0) != b"lock":
-        write_all(lock, b"lock", 0)
+    write_all(lock, b"lock", 0)
     for folder in (NURSERY, LOG, QUEUES, CONFIG):
         make_folder(disk, folder)
     was_in_use = disk.size(ABORT) is not None
