@@ -1,7 +1,6 @@
 """Reading: by queue offset and tag hash, and by position; at once if hot, else in a thread."""
 
 import enum
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -84,7 +83,6 @@ class Reader:
         *,
         most: int = 32,
         hashes: frozenset[int] | None = None,
-        most_bytes: int = 128 << 20,
     ) -> Found | Cold[Found]:
         """Visible messages of a queue from `offset` on, those with one of these tag hashes."""
         queue = self._found.queues.get((topic, queue_id))
@@ -103,8 +101,7 @@ class Reader:
             data = tail
             if filed:
                 data = read(self._found.files.of(queue), offset * entries.SIZE, filed) + tail
-            limits = self._limits(data, most, most_bytes)
-            return self._find(read, queue, offset, data, hashes, limits)
+            return self._find(read, queue, offset, data, hashes, most)
 
         return self._soon(work)
 
@@ -181,17 +178,6 @@ class Reader:
         filed = max(min(end, tail.first) - offset, 0) * entries.SIZE
         return filed, bytes(tail.data[start:stop])
 
-    def _limits(self, data: bytes, most: int, most_bytes: int) -> tuple[int, int]:
-        settings = self._found.settings
-        (position,) = struct.unpack_from(">q", data)
-        if self._log.written.position - position <= settings.hot_distance:
-            count = settings.max_transfer_count_on_message_in_memory
-            size = settings.max_transfer_bytes_on_message_in_memory
-        else:
-            count = settings.max_transfer_count_on_message_in_disk
-            size = settings.max_transfer_bytes_on_message_in_disk
-        return max(1, min(most, count)), min(max(100, most_bytes), size)
-
     def _find(
         self,
         read: Read,
@@ -199,9 +185,12 @@ class Reader:
         offset: int,
         data: bytes,
         hashes: frozenset[int] | None,
-        limits: tuple[int, int],
+        most: int,
     ) -> Found:
         """Among the entries in `data`, the first of which has the number `offset`."""
+        settings = self._found.settings
+        most = max(1, min(most, settings.max_transfer_count_on_message_in_memory))
+        limits = most, settings.max_transfer_bytes_on_message_in_memory
         found, examined = entries.scan(data, hashes, *limits)
         while found and found[0] == NO_RECORD:  # a number without a record never ends a read
             data = data[examined * entries.SIZE :]

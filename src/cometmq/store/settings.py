@@ -31,8 +31,6 @@ class StoreSettings:
     access_message_in_memory_max_ratio: int = 40
     max_transfer_bytes_on_message_in_memory: int = 262144
     max_transfer_count_on_message_in_memory: int = 32
-    max_transfer_bytes_on_message_in_disk: int = 65536
-    max_transfer_count_on_message_in_disk: int = 8
     max_filter_message_size: int = 16000
 
     create_file_timeout: int = 5000
