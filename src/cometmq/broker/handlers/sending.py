@@ -167,7 +167,7 @@ class Sends:
         self._until_saved: dict[Connection, list[headers.Send]] = {}
         self._bytes_held = 0
         self.topics.changed.watch(lambda _: self._admitted.clear())
-        self.topics.saves.watch(lambda _: self._topics_saved())
+        self.topics.saves.watch(self._topics_saved)
 
     def take(self, connection: Connection, sends: list[headers.Send]) -> None:
         """Stages what may be sent and refuses the rest; the replies follow by their watermarks."""
@@ -210,10 +210,9 @@ class Sends:
                 self._bytes_held += records.size_of(*lengths, *hosts)
         self.topics.save()
 
-    def _topics_saved(self) -> None:
+    def _topics_saved(self, failure: str | None) -> None:
         held, self._until_saved, self._bytes_held = self._until_saved, {}, 0
         for connection, sends in held.items():
-            failure = self.topics.failure
             if failure is None:
                 self.take(connection, sends)
                 continue

@@ -58,11 +58,12 @@ class Kept(Generic[W]):
         self.unsaved: set[str] = set()
         """What is other than on disk, by name."""
         self._taken: set[str] = set()
-        """Those of them that the save will have brought there that is under way."""
+        """Those of them that the save under way is bringing there."""
         self._saving = self._again = False
         self.failure: str | None = None
         """Why the last save failed; None where it did not, and while another one is under way."""
-        self.saves: Signal[object] = Signal()
+        self.saves: Signal[str | None] = Signal()
+        """The end of each save, with its failure."""
 
     def wrapper(self) -> W:
         """The table as it is stored."""
@@ -96,7 +97,7 @@ class Kept(Generic[W]):
             self.failure = f"{self._file.name} could not be saved: {error}"
             log.error("%s", self.failure)
         finally:
-            self.saves.fire(None)
+            self.saves.fire(self.failure)
         if self.failure is None and self._again:
             self.save()
 
