@@ -36,7 +36,7 @@ SEEN_AS = {
     "rename": "rename",
     "remove": "unlink",
     "sync_folder": "openat fsync close",
-    "lock": "stat openat fcntl fstat",
+    "lock": "openat fcntl",
 }
 SAME = {"renameat": "rename", "renameat2": "rename", "unlinkat": "unlink", "mkdirat": "mkdir"}
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from cometmq.broker.handlers import MODULES
 from cometmq.broker.handlers.clients import SCAN_S, Clients
 from cometmq.broker.handlers.offsets import Offsets
-from cometmq.broker.handlers.sending import Sends
+from cometmq.broker.handlers.sending import Replies, Sends
 from cometmq.broker.handlers.topics import Groups, Topics
 from cometmq.broker.registration import Registration, name_servers
-from cometmq.broker.replying import Replies
 from cometmq.broker.settings import BrokerSettings
 from cometmq.kernel import headers
 from cometmq.net import Address, Connection, Limits, Network, Pool, Server

@@ -19,9 +19,6 @@ class BrokerSettings:
     default_topic_queue_nums: int = 8
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
-    cluster_topic_enable: bool = True
-    broker_topic_enable: bool = True
-    trace_topic_enable: bool = False
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 24_000
     flush_consumer_offset_interval: int = 5_000

@@ -28,7 +28,6 @@ EXPIRES_MS = 120_000
 
 LARGEST_REGISTRATION = 16 << 20
 
-WRITE = 2
 MASTER = 0
 
 
@@ -69,19 +68,15 @@ class Routes:
         # Under another id the same address is gone: a slave became master there.
         addresses = {n: at for n, at in known.items() if n == number or at != address}
         addresses[number] = address
-        self._brokers[name] = BrokerData(
-            addresses, name, ask.cluster_name, bool(ask.enable_acting_master)
-        )
-        prime = ask.enable_acting_master is not None and number == min(addresses)
-        if number == MASTER or prime:
+        self._brokers[name] = BrokerData(addresses, name, ask.cluster_name)
+        if number == MASTER:
             live = self._live.get(address)
             fresh = before is None or live is None or live.version != version
-            closed = WRITE if number != MASTER and ask.enable_acting_master else 0
             for topic, config in topics.items():
                 queues = self._topics.setdefault(topic, {})
                 if fresh or name not in queues:
                     numbers = config.read_queue_nums, config.topic_sys_flag, config.write_queue_nums
-                    queues[name] = QueueData(name, config.perm & ~closed, *numbers)
+                    queues[name] = QueueData(name, config.perm, *numbers)
         self._live[address] = _Live(ask, version, connection, now_ms)
         master = self._live.get(addresses.get(MASTER, ""))
         if number == MASTER or master is None:
@@ -95,18 +90,14 @@ class Routes:
             return
         name, number = live.told.broker_name, live.told.broker_id
         # Another address may have taken its place, and have been the last to leave.
-        broker = self._brokers.get(name, BrokerData())
-        addresses = broker.broker_addrs
+        addresses = self._brokers.get(name, BrokerData()).broker_addrs
         if addresses.get(number) == address:
             del addresses[number]
-        if not addresses:
-            self._brokers.pop(name, None)
-        headless = broker.enable_acting_master and MASTER not in addresses
+        if addresses:
+            return
+        self._brokers.pop(name, None)
         for queues in self._topics.values():
-            if name in queues and not addresses:
-                del queues[name]
-            elif name in queues and headless:
-                queues[name] = queues[name].but(perm=queues[name].perm & ~WRITE)
+            queues.pop(name, None)
         self._topics = {topic: queues for topic, queues in self._topics.items() if queues}
 
     def connection_ended(self, connection: Connection) -> None:

@@ -65,26 +65,16 @@ class Permission:
     """What a request needs to be allowed, and the header field that names the resource."""
 
     kind: Literal["open", "pub", "sub", "admin"]
-    resource: Literal["topic", "group", None] = None
-    field: str | None = None
+    topic: str | None = None
+    group: str | None = None
 
 
 OPEN = Permission("open")
 ADMIN = Permission("admin")
-
-
-class Pub:
-    """The right to send to the topic that a field of the header names."""
-
-    topic = staticmethod(partial(Permission, "pub", "topic"))
-
-
-class Sub:
-    """The right to consume the topic, or as the group, that a field of the header names."""
-
-    topic = staticmethod(partial(Permission, "sub", "topic"))
-    group = staticmethod(partial(Permission, "sub", "group"))
-
+Pub = partial(Permission, "pub")
+"""The right to send to the topic that a field of the header names."""
+Sub = partial(Permission, "sub")
+"""The right to consume the topic, or as the group, that a field of the header names."""
 
 Served = Callable[[RequestHeader, Command, Connection, int], Outcome]
 ASKED = ("ask", "request", "connection", "now_ms")

@@ -147,8 +147,6 @@ class Directory:
     """Where the files of each queue begin, in bytes of the queue."""
     position: Position = FIRST
     """The slot to go on from."""
-    is_newest: bool = True
-    """That slot is the last one that was written."""
     synced: int = 0
     """The highest position recorded as synced."""
 
@@ -189,7 +187,6 @@ def inspect(disk: Disk, settings: StoreSettings) -> Directory:
             "changed it, or files are missing; put the directory back as it was"
         )
     found.position = position
-    found.is_newest = position is slots[0] and len(slots) == 2
     return found
 
 
@@ -244,8 +241,7 @@ def lock_directory(disk: Disk, settings: StoreSettings) -> File:
 def prepare(disk: Disk, settings: StoreSettings, lock: File) -> Directory:
     """Inspects a directory that is ours, and says in it that it is in use."""
     found = inspect(disk, settings)
-    if lock.pread(5, 0) != b"lock":
-        write_all(lock, b"lock", 0)
+    write_all(lock, b"lock", 0)
     for folder in (NURSERY, LOG, QUEUES, CONFIG):
         make_folder(disk, folder)
     was_in_use = disk.size(ABORT) is not None

@@ -149,13 +149,9 @@ def find_data(file: File, start: int, end: int) -> list[tuple[int, bytes]]:
     return found
 
 
-_locked: set[tuple[int, int]] = set()
-"""Files that this process has locked: a record lock does not hold against its own process, and
-is lost when any handle of the file is closed."""
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
+_locked: set[tuple[str, str]] = set()
+"""Files that this process has locked, by root and path: a record lock does not hold against its
+own process, and is lost when any handle of the file is closed."""
 
 
 def _mapped(call: str, path: str, work: Callable[[], T]) -> T:
@@ -171,7 +167,7 @@ def _mapped(call: str, path: str, work: Callable[[], T]) -> T:
 class LocalFile:
     """A file of the local file system."""
 
-    def __init__(self, handle: int, path: str, lock: tuple[int, int] | None = None) -> None:
+    def __init__(self, handle: int, path: str, lock: tuple[str, str] | None = None) -> None:
         self._handle, self._path, self._lock = handle, path, lock
         self._waits = not hasattr(os, "RWF_NOWAIT")
 
@@ -280,9 +276,9 @@ class LocalDisk:
 
     def lock(self, path: str) -> LocalFile:
         # Whoever opens and closes a file that this process has locked already loses that lock.
-        with suppress(FileNotFoundError):
-            if _identity(os.stat(self._at(path))) in _locked:
-                raise StoreError(Trouble.LOCKED, "lock", path, "by this one, to be exact")
+        key = os.path.realpath(self._root), path
+        if key in _locked:
+            raise StoreError(Trouble.LOCKED, "lock", path, "by this one, to be exact")
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         handle = self._call("open", path, lambda at: os.open(at, flags, 0o644))
         exclusive = fcntl.LOCK_EX | fcntl.LOCK_NB
@@ -292,6 +288,5 @@ class LocalDisk:
         except StoreError:
             os.close(handle)
             raise
-        key = _identity(os.fstat(handle))
         _locked.add(key)
         return LocalFile(handle, path, key)

@@ -84,22 +84,21 @@ def keep_names(disk: Disk, *folders: str) -> None:
         disk.sync_folder(folder)
 
 
+@dataclass(frozen=True, slots=True)
 class Table:
     """The file of one JSON table, with the generation before it beside it (spec 03 15.1).
     Blocking: its owner calls it in a thread. The folder has to be there."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
-        self.name = path
-        self._before = f"{path}.bak"
-        self._disk = disk
+    disk: Disk
+    name: str
 
     def load(self) -> bytes | None:
         """The newest generation that parses; None where there is none. StoreRefused where only
         damaged ones are left."""
-        main = read_file(self._disk, self.name)
+        main = read_file(self.disk, self.name)
         if main and _parses(main):
             return main
-        before = read_file(self._disk, self._before)
+        before = read_file(self.disk, f"{self.name}.bak")
         if main:
             logger.warning("%r is damaged, the generation before it is taken", self.name)
         if before is None:
@@ -115,8 +114,8 @@ class Table:
         returns."""
         # A cut between the two renames leaves `.bak` alone, which `load` takes; a damaged main
         # file must not push a sound generation out of `.bak`.
-        is_sound = _parses(read_file(self._disk, self.name) or b"")
-        write_file(self._disk, self.name, content, self._before if is_sound else None)
+        is_sound = _parses(read_file(self.disk, self.name) or b"")
+        write_file(self.disk, self.name, content, f"{self.name}.bak" if is_sound else None)
 
 
 def _parses(content: bytes) -> bool:

@@ -168,19 +168,17 @@ class Log:
             self._jobs.start(self._make(start), self._not_made)
 
     async def _make(self, start: int) -> None:
-        path = self.chain.path_at(start)
-        file = await self._jobs.run("files", lambda: make_file(self.chain.disk, path, self._fill))
+        disk, path = self.chain.disk, self.chain.path_at(start)
+
+        def fill(file: File) -> None:
+            file.allocate(self.chain.size)  # so that a full disk is found early
+
+        file = await self._jobs.run("files", lambda: make_file(disk, path, fill))
         self.files[path] = file
         self.starts.append(start)
         self._making = False
         self.trouble = None
         self._on_file()
-
-    def _fill(self, file: File) -> None:
-        if self._settings.allocate_commit_log:
-            file.allocate(self.chain.size)
-        else:
-            file.truncate(self.chain.size)
 
     def _not_made(self, error: StoreError) -> None:
         self._making = False

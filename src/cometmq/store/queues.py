@@ -222,16 +222,15 @@ class Rebuilding:
             queue.first_position = position
         queue.tail.append(position, size, tag_hash)
 
-    def file(self) -> bool:
-        """No more records: brings all entries to their files; whether there were any."""
+    def file(self) -> None:
+        """No more records: brings all entries to their files."""
         for held in self._held.values():
             self._settle(held, None)
         self._held.clear()
-        unfiled = [queue for queue in self.queues.values() if queue.tail.data]
-        for queue in unfiled:
+        for queue in self.queues.values():
             tail = queue.tail
-            queue.max_offset = tail.next
-            queue.has_files = True
-            self._files.write(queue, tail.first, bytes(tail.data))
-            tail.drop(queue.max_offset - tail.first)
-        return bool(unfiled)
+            if tail.data:
+                queue.max_offset = tail.next
+                queue.has_files = True
+                self._files.write(queue, tail.first, bytes(tail.data))
+                tail.drop(queue.max_offset - tail.first)

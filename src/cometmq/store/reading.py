@@ -1,8 +1,6 @@
 """Reading: by queue offset and tag hash, and by position; at once if hot, else in a thread."""
 
 import enum
-import struct
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,8 +72,8 @@ class Reader:
     _log: Log
     _visible: Watermark
     _jobs: Jobs
-    _open: OrderedDict[str, File] = field(default_factory=OrderedDict, init=False)
-    """Files that threads have opened, in the order of their last use."""
+    _open: dict[str, File] = field(default_factory=dict, init=False)
+    """Files that threads have opened; the oldest give way to new ones."""
 
     def read(
         self,
@@ -85,7 +83,6 @@ class Reader:
         *,
         most: int = 32,
         hashes: frozenset[int] | None = None,
-        most_bytes: int = 128 << 20,
     ) -> Found | Cold[Found]:
         """Visible messages of a queue from `offset` on, those with one of these tag hashes."""
         queue = self._found.queues.get((topic, queue_id))
@@ -104,8 +101,7 @@ class Reader:
             data = tail
             if filed:
                 data = read(self._found.files.of(queue), offset * entries.SIZE, filed) + tail
-            limits = self._limits(data, most, most_bytes)
-            return self._find(read, queue, offset, data, hashes, limits)
+            return self._find(read, queue, offset, data, hashes, most)
 
         return self._soon(work)
 
@@ -141,10 +137,7 @@ class Reader:
     def _read_now(self, chain: Chain, place: int, size: int) -> bytes:
         """On the loop: _Wait at the first byte that is not in memory."""
         path = chain.path_at(place)
-        file = self._log.files.get(path)
-        if file is None and path in self._open:
-            self._open.move_to_end(path)
-            file = self._open[path]
+        file = self._log.files.get(path) or self._open.get(path)
         found = None if file is None else file.pread_now(size, place % chain.size)
         if found is None:
             raise _Wait
@@ -167,7 +160,7 @@ class Reader:
             else:
                 self._open[path] = file
         while len(self._open) > self._found.settings.max_open_files:
-            close_quietly(self._open.popitem(last=False)[1])
+            close_quietly(self._open.pop(next(iter(self._open))))
 
     def close(self) -> None:
         """Gives all handles back."""
@@ -185,17 +178,6 @@ class Reader:
         filed = max(min(end, tail.first) - offset, 0) * entries.SIZE
         return filed, bytes(tail.data[start:stop])
 
-    def _limits(self, data: bytes, most: int, most_bytes: int) -> tuple[int, int]:
-        settings = self._found.settings
-        (position,) = struct.unpack_from(">q", data)
-        if self._log.written.position - position <= settings.hot_distance:
-            count = settings.max_transfer_count_on_message_in_memory
-            size = settings.max_transfer_bytes_on_message_in_memory
-        else:
-            count = settings.max_transfer_count_on_message_in_disk
-            size = settings.max_transfer_bytes_on_message_in_disk
-        return max(1, min(most, count)), min(max(100, most_bytes), size)
-
     def _find(
         self,
         read: Read,
@@ -203,9 +185,12 @@ class Reader:
         offset: int,
         data: bytes,
         hashes: frozenset[int] | None,
-        limits: tuple[int, int],
+        most: int,
     ) -> Found:
         """Among the entries in `data`, the first of which has the number `offset`."""
+        settings = self._found.settings
+        most = max(1, min(most, settings.max_transfer_count_on_message_in_memory))
+        limits = most, settings.max_transfer_bytes_on_message_in_memory
         found, examined = entries.scan(data, hashes, *limits)
         while found and found[0] == NO_RECORD:  # a number without a record never ends a read
             data = data[examined * entries.SIZE :]

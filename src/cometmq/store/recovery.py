@@ -104,15 +104,13 @@ class Recovered:
             rebuilding.open(topic, queue_id, starts)
         end = self._walk(start, rebuilding.note)
         self._mend(end)
-        has_filed = rebuilding.file()
+        rebuilding.file()
         self.mark = replace(position.mark, end=end)
         if rebuilding.last is not None:
             where, length, *_, store_ms, _ = rebuilding.last
             self.mark = Mark(end, where, length, store_ms)
         self.position = PositionFile(self.log, position)
-        is_other = (self.mark, end) != (position.mark, position.synced)
-        if has_filed or is_other or not found.is_newest:
-            self.position.advance(self.mark, end)
+        self.position.advance(self.mark, end)
 
     def _walk(self, position: int, note: Callable[[Walked], None]) -> int:
         """Tells `note` of every sound record from `position` on; where the log ends."""

@@ -13,10 +13,7 @@ class FlushDiskType(enum.Enum):
 
 
 def _physical_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 24 << 30  # what the original takes for an unknown machine
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @dataclass(frozen=True)
@@ -34,14 +31,10 @@ class StoreSettings:
     access_message_in_memory_max_ratio: int = 40
     max_transfer_bytes_on_message_in_memory: int = 262144
     max_transfer_count_on_message_in_memory: int = 32
-    max_transfer_bytes_on_message_in_disk: int = 65536
-    max_transfer_count_on_message_in_disk: int = 8
     max_filter_message_size: int = 16000
 
     create_file_timeout: int = 5000
     """How long sends wait for the next log file (the original's is fixed)."""
-    allocate_commit_log: bool = True
-    """Take the space of a log file when it is made, so that a full disk is found early."""
     max_unsynced_bytes: int = 64 << 20
     """Half of it starts a sync early; all of it answers sends with "busy"."""
     max_unindexed_bytes: int = 64 << 20

@@ -15,9 +15,7 @@ from cometmq.serving import Refused
 NOW = 1_000_000
 
 
-def hello(
-    address="10.0.0.1:10911", *, number=0, name="a", modern=False, acting=False, timeout_ms=None
-):
+def hello(address="10.0.0.1:10911", *, number=0, name="a", timeout_ms=None):
     return RegisterBroker(
         broker_name=name,
         broker_addr=address,
@@ -25,7 +23,6 @@ def hello(
         ha_server_addr=address.replace("10911", "10912"),
         broker_id=number,
         heartbeat_timeout_millis=timeout_ms,
-        enable_acting_master=acting if modern or acting else None,
     )
 
 
@@ -59,19 +56,16 @@ def test_a_slave_is_told_its_living_master(routes):
     assert (told.master_addr, told.ha_server_addr) == ("10.0.0.1:10911", "10.0.0.1:10912")
 
 
-@pytest.mark.spec("RN32")
-def test_a_slave_alone_makes_routes_only_if_it_is_a_broker_of_5_x(routes):
+def test_a_slave_alone_is_in_the_cluster_and_makes_no_routes(routes):
     routes.register(hello("10.0.0.2:10911", number=1), topics("T", "U"), 1, NOW)
+    assert routes.cluster().broker_addr_table["a"].broker_addrs == {1: "10.0.0.2:10911"}
     assert routes.route("T") is None
-    slave = hello("10.0.0.3:10911", number=1, name="b", modern=True)
-    routes.register(slave, topics("T", "U"), 2, NOW)
-    assert [one.broker_name for one in routes.route("T").queue_datas] == ["b"]
 
 
 @pytest.mark.spec("RN33")
 def test_a_broker_that_comes_back_with_another_id_is_listed_once(routes):
-    routes.register(hello(number=1, modern=True), topics("T", "U"), 1, NOW)
-    routes.register(hello(number=0, modern=True), topics("T", "U", version=2), 1, NOW)
+    routes.register(hello(number=1), topics("T", "U"), 1, NOW)
+    routes.register(hello(number=0), topics("T", "U", version=2), 1, NOW)
     assert routes.route("T").broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
 
 

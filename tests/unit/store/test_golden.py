@@ -42,7 +42,6 @@ def settings_of(manifest: dict[str, Any]) -> StoreSettings:
     return StoreSettings(
         mapped_file_size_commit_log=int(sizes["mappedFileSizeCommitLog"]),
         mapped_file_size_consume_queue=int(sizes["mappedFileSizeConsumeQueue"]),
-        allocate_commit_log=False,
     )
 
 

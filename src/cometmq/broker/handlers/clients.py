@@ -41,41 +41,37 @@ class Member:
 
 @dataclass
 class Group:
-    """A group as its members describe it; of producers there is nothing but the members."""
+    """A group of consumers as its members describe it."""
 
     model: str = "CLUSTERING"
-    fingerprint: int = 0
+    fingerprint: int | None = None
     members: dict[Connection, Member] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
 class Clients:
-    """The groups that are connected now; all of it in memory, as clients tell it again."""
+    """The consumer groups that are connected now; all of it in memory, as clients tell it again.
+    Of producers nothing is kept: nobody asks for them yet."""
 
     clock: Clock
     expires_ms: int
-    _consumers: dict[str, Group] = field(default_factory=dict, init=False)
-    _producers: dict[str, Group] = field(default_factory=dict, init=False)
+    _groups: dict[str, Group] = field(default_factory=dict, init=False)
 
-    def consumers(self, group: str) -> Group | None:
-        """The members of a consumer group; None where it has none."""
-        return self._consumers.get(group)
+    def find(self, name: str) -> Group | None:
+        """A consumer group; None where it has no members."""
+        return self._groups.get(name)
 
-    def beat_producers(self, connection: Connection, beat: HeartbeatData) -> None:
-        """A client says which producer groups it has."""
-        for one in beat.producer_data_set:
-            self._join(self._producers, one.group_name or "", connection, beat)
-
-    def beat_consumer(
+    def beat(
         self, connection: Connection, beat: HeartbeatData, one: ConsumerData, *, notify: bool
     ) -> bool:
         """A client says that it is in a consumer group; whether it must send all again."""
         name = one.group_name or ""
-        known = self._consumers.get(name)
-        stale = known is None or known.fingerprint != beat.heartbeat_fingerprint
-        changed = known is None or connection not in known.members
-        group = self._join(self._consumers, name, connection, beat)
+        group = self._groups.setdefault(name, Group())
+        stale = group.fingerprint != beat.heartbeat_fingerprint
+        changed = connection not in group.members
+        group.members[connection] = Member(beat.client_id or "", self.clock.now_ms())
+        connection.ended.watch(self._gone)
         if not beat.without_sub:
             group.model = one.message_model or group.model
             group.fingerprint = beat.heartbeat_fingerprint
@@ -84,34 +80,19 @@ class Clients:
             self._notify(name, group)
         return stale if beat.without_sub else beat.heartbeat_fingerprint == 0
 
-    def _join(
-        self, groups: dict[str, Group], name: str, connection: Connection, beat: HeartbeatData
-    ) -> Group:
-        connection.ended.watch(self._gone)
-        group = groups.setdefault(name, Group())
-        group.members[connection] = Member(beat.client_id or "", self.clock.now_ms())
-        return group
-
-    def leave(
-        self, connection: Connection, producer_group: str | None, consumer_group: str | None
-    ) -> None:
-        """A client leaves its groups; whatever id it names, its connection is what leaves."""
-        self._leave(self._producers, producer_group or "", connection)
-        self._leave(self._consumers, consumer_group or "", connection)
-
-    def _leave(self, groups: dict[str, Group], name: str, connection: Connection) -> None:
-        group = groups.get(name)
+    def leave(self, connection: Connection, name: str) -> None:
+        """A client leaves a group; whatever id it names, its connection is what leaves."""
+        group = self._groups.get(name)
         if group is None or group.members.pop(connection, None) is None:
             return
-        if not group.members:
-            del groups[name]
-        elif groups is self._consumers:
+        if group.members:
             self._notify(name, group)
+        else:
+            del self._groups[name]
 
     def _gone(self, connection: Connection) -> None:
-        for groups in (self._producers, self._consumers):
-            for name in list(groups):
-                self._leave(groups, name, connection)
+        for name in list(self._groups):
+            self.leave(connection, name)
 
     def _notify(self, name: str, group: Group) -> None:
         """Tells every member, a new one included, that the members are others now."""
@@ -123,7 +104,7 @@ class Clients:
     def expire(self) -> None:
         """Ends the connections of clients that are silent."""
         late = self.clock.now_ms() - self.expires_ms
-        for group in [*self._consumers.values(), *self._producers.values()]:
+        for group in list(self._groups.values()):
             for connection, member in list(group.members.items()):
                 if member.seen_ms < late:
                     log.warning("client %s at %s is silent", member.client_id, connection.remote)
@@ -159,31 +140,29 @@ def heart_beat(
     beat = HeartbeatData.read(request.body)
     if not beat.client_id:
         raise Refused(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID")
-    clients.beat_producers(connection, beat)
     send_all = not beat.consumer_data_set and beat.heartbeat_fingerprint == 0
     for one in beat.consumer_data_set:
         config = groups.find(one.group_name or "")
         if config is None:
             continue
         if config.retry_queue_nums > 0:
-            retry = names.retry_topic(config.group_name)
-            topics.make_retry(retry, config.retry_queue_nums, unit=one.unit_mode)
+            topics.make_retry(names.retry_topic(config.group_name), config.retry_queue_nums)
         notify = config.notify_consumer_ids_changed_enable
-        send_all |= clients.beat_consumer(connection, beat, one, notify=notify)
+        send_all |= clients.beat(connection, beat, one, notify=notify)
     return HeartBeatAnswer(knows_fingerprints=True, changed=send_all)
 
 
 @handles(UnregisterClient, needs=OPEN)
 def unregister_client(clients: Clients, ask: UnregisterClient, connection: Connection) -> Outcome:
-    """This client leaves these groups."""
-    clients.leave(connection, ask.producer_group, ask.consumer_group)
+    """This client leaves its groups."""
+    clients.leave(connection, ask.consumer_group or "")
     return Answer()
 
 
-@handles(GetConsumerListByGroup, needs=Sub.group("consumer_group"))
+@handles(GetConsumerListByGroup, needs=Sub(group="consumer_group"))
 def get_consumer_list(clients: Clients, ask: GetConsumerListByGroup) -> Outcome:
     """Which clients are in this group?"""
-    group = clients.consumers(ask.consumer_group)
+    group = clients.find(ask.consumer_group)
     if group is None:
         why = f"no consumer for this group, {ask.consumer_group}"
         raise Refused(ResponseCode.SYSTEM_ERROR, why)

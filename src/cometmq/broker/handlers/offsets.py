@@ -34,8 +34,9 @@ class Offsets(Kept[ConsumerOffsetWrapper]):
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """The group has consumed the queue up to here; going back is allowed."""
-        self._loaded.offset_table.setdefault(f"{topic}@{group}", {})[queue_id] = offset
-        self._change(every=STEP)
+        key = f"{topic}@{group}"
+        self._loaded.offset_table.setdefault(key, {})[queue_id] = offset
+        self._change(key, every=STEP)
 
     def fit(self, store: Store) -> None:
         """Lowers what lies beyond its queue's end: a power cut took messages it had counted."""
@@ -59,7 +60,7 @@ class Offsets(Kept[ConsumerOffsetWrapper]):
         return super().wrapper().but(group_topic_map=listed)
 
 
-@handles(QueryConsumerOffset, needs=Sub.group("consumer_group"))
+@handles(QueryConsumerOffset, needs=Sub(group="consumer_group"))
 def query_consumer_offset(offsets: Offsets, store: Store, ask: QueryConsumerOffset) -> Outcome:
     """How far has this group consumed this queue?"""
     known = offsets.get(ask.consumer_group, ask.topic, ask.queue_id)
@@ -76,7 +77,7 @@ def query_consumer_offset(offsets: Offsets, store: Store, ask: QueryConsumerOffs
     raise Refused(ResponseCode.QUERY_NOT_FOUND, why)
 
 
-@handles(UpdateConsumerOffset, needs=Sub.group("consumer_group"))
+@handles(UpdateConsumerOffset, needs=Sub(group="consumer_group"))
 def update_consumer_offset(
     offsets: Offsets, topics: Topics, groups: Groups, ask: UpdateConsumerOffset
 ) -> Outcome:
@@ -93,14 +94,14 @@ def update_consumer_offset(
     return Answer()
 
 
-@handles(GetMaxOffset, needs=Sub.topic("topic"))
+@handles(GetMaxOffset, needs=Sub(topic="topic"))
 def get_max_offset(store: Store, ask: GetMaxOffset) -> Outcome:
     """Where the queue ends; 0 for one that is not there, as clients expect."""
     queue = store.find_queue(ask.topic, ask.queue_id)
     return OffsetAnswer(queue.max_offset if queue is not None else 0)
 
 
-@handles(GetMinOffset, needs=Sub.topic("topic"))
+@handles(GetMinOffset, needs=Sub(topic="topic"))
 def get_min_offset(store: Store, ask: GetMinOffset) -> Outcome:
     """Where the queue begins."""
     queue = store.find_queue(ask.topic, ask.queue_id)

@@ -44,7 +44,7 @@ _CODES = {
 """Spec 04 6.1; an empty queue that is asked for another offset than 0 is moved instead."""
 
 
-@handles(PullMessage, needs=Sub.topic("topic"), most_waiting=100_000)
+@handles(PullMessage, needs=Sub(topic="topic"), most_waiting=100_000)
 def pull_message(
     store: Store,
     topics: Topics,
@@ -86,7 +86,7 @@ def _tags(clients: Clients, group: SubscriptionGroupConfig, ask: PullMessage) ->
     """What the group wants of the topic: said in the pull, or in its heartbeat (5.3, 8)."""
     kind, text = ask.expression_type, ask.subscription
     if not ask.sys_flag & SUBSCRIPTION:
-        consumers = clients.consumers(ask.consumer_group)
+        consumers = clients.find(ask.consumer_group)
         if consumers is None:
             why = "the consumer's group info not exist"
             raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, why)
@@ -160,7 +160,7 @@ def _read(store: Store, ask: PullMessage, request: Command, tags: Tags, now_ms: 
     return look(now_ms)
 
 
-@handles(ViewMessageById, needs=Sub.topic("topic"))
+@handles(ViewMessageById, needs=Sub(topic="topic"))
 def view_message_by_id(store: Store, ask: ViewMessageById, now_ms: int) -> Outcome:
     """The record at this place of the commit log."""
 

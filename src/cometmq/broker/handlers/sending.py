@@ -1,22 +1,30 @@
-"""Sends: from a decoded send to its place in the log and the queue of replies, for both lanes.
+"""Sends: from a decoded send to its place in the log, and to its reply, for both lanes.
 
 What a send means stands here once: `admit` decides by topic, its answer is kept until a topic
-changes; what depends on the single message is one mask, and the few questions behind it.
+changes; what depends on the single message is one mask, and the few questions behind it. Then each
+send waits in the queue of the watermark it asked for, and leaves with a prefix.
 """
 
 import random
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from cometmq.broker.handlers.topics import Groups, Topics, described
-from cometmq.broker.replying import EXTRA, Replies, tell
 from cometmq.broker.settings import BrokerSettings
-from cometmq.kernel import Malformed, headers, records
-from cometmq.message import UniqueIds, names, properties
+from cometmq.kernel import Malformed, headers, records, replies
+from cometmq.message import UniqueIds, names, offset_id, properties
 from cometmq.net import Connection
-from cometmq.protocol import Command, RequestHeader, ResponseCode, SendMessage, TopicConfig
-from cometmq.runtime import Clock
+from cometmq.protocol import (
+    ONEWAY,
+    Command,
+    RequestHeader,
+    ResponseCode,
+    SendAnswer,
+    SendMessage,
+)
+from cometmq.runtime import Clock, Timer
 from cometmq.serving import FAQ, Outcome, Pub, Refused, handles
-from cometmq.store import Queue, Store
+from cometmq.store import Fault, Queue, Store, Watermark
 
 FLAGS_NOT_BUILT = 0xCC
 """Transactions, inner batches and batches to unwrap: never stored as something else."""
@@ -26,11 +34,6 @@ PLAIN = headers.UNIQUE
 ASIDE = MARKS_NOT_BUILT | headers.OWN | headers.ODD | headers.NO_WAIT | PLAIN
 """Of these marks an ordinary send has PLAIN alone."""
 
-MULTI_TAGS = 2
-
-HOSTS = (20, 20)
-"""The longest addresses that a record can hold."""
-
 BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
 
 LARGEST = 16 << 20
@@ -39,16 +42,102 @@ LARGEST = 16 << 20
 SHARED = [one.attribute for one in SendMessage.table if one not in RequestHeader.table]
 """What the header says of the message; the kernel has the same names for it."""
 
+EXTRA = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+"""Every answer to a send carries these, refusals included (spec 02 ch. 15)."""
 
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """A topic that may be sent to: all that does not depend on the single message."""
 
-    config: TopicConfig
-    queues: dict[int, Queue]
-    change: int
-    """The save that the topic is in: what it holds must not be acknowledged before."""
-    sys_flag: int
+@dataclass(slots=True)
+class _Waiting:
+    """What one turn of one connection sent: answered together, when its last record is safe."""
+
+    sends: list[headers.Send]
+    end: int
+    deadline: float
+    connection: Connection
+    batch: headers.Send | None
+    """Whose members the sends are: it is what is answered."""
+
+
+@dataclass(eq=False)
+class Replies:
+    """Those who wait for one watermark, in the order of the log."""
+
+    store: Store
+    watermark: Watermark
+    clock: Clock
+    bytes_waiting: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._timeout_s = self.store.settings.sync_flush_timeout / 1000
+        self._waiting: deque[_Waiting] = deque()
+        self._timer = Timer(self._late)
+        self.watermark.watch(self._passed)
+        self.watermark.faults.watch(self._broken)
+
+    def add(
+        self, connection: Connection, sends: list[headers.Send], batch: headers.Send | None = None
+    ) -> None:
+        """Answers these sends, or the batch whose members they are, when the watermark passes."""
+        if sends:
+            end, deadline = sends[-1].end, self.clock.time() + self._timeout_s
+            self.bytes_waiting += end - sends[0].position
+            self._waiting.append(_Waiting(sends, end, deadline, connection, batch))
+            self._timer.start(self._timeout_s)  # it runs already for whoever came before
+
+    def _late(self) -> None:
+        """Deadlines stand in the order of the ends: only the front can be late."""
+        now = self.clock.time()
+        while self._waiting and self._waiting[0].deadline <= now:
+            self._answer(self._waiting.popleft(), ResponseCode.FLUSH_DISK_TIMEOUT)
+        if self._waiting:
+            self._timer.start(self._waiting[0].deadline - now)
+
+    def _passed(self, position: int) -> None:
+        while self._waiting and self._waiting[0].end <= position:
+            self._answer(self._waiting.popleft(), ResponseCode.SUCCESS)
+
+    def _broken(self, fault: Fault) -> None:
+        self._passed(fault.beyond)
+        stored, lost = ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SERVICE_NOT_AVAILABLE
+        while self._waiting:
+            self._answer(self._waiting.popleft(), stored if fault.stored else lost, fault.why)
+
+    def _answer(self, waiting: _Waiting, code: int, remark: str = "") -> None:
+        """Says where the messages are, or that nothing of them was stored."""
+        connection, sends, batch = waiting.connection, waiting.sends, waiting.batch
+        self.bytes_waiting -= waiting.end - sends[0].position
+        host = self.store.store_host
+        if code == ResponseCode.SERVICE_NOT_AVAILABLE:
+            for send in [batch] if batch is not None else sends:
+                tell(connection, send, code, remark)
+        elif batch is not None:
+            header = SendAnswer(
+                msg_id=",".join(offset_id(host, one.position) for one in sends),
+                queue_id=batch.queue_id,
+                queue_offset=sends[0].queue_offset,
+                transaction_id=batch.unique_key.decode() or None,
+            )
+            tell(connection, batch, code, remark or None, {**header.fields(), **EXTRA})
+        elif data := replies.sent(sends, code, host.hex().upper().encode(), remark.encode()):
+            connection.write(data)
+
+    def close(self) -> None:
+        """Answers nobody any more."""
+        self._timer.stop()
+        self._waiting.clear()
+
+
+def tell(
+    connection: Connection,
+    send: headers.Send,
+    code: int,
+    remark: str | None,
+    fields: dict[str, str] = EXTRA,
+) -> None:
+    """Answers one send by itself: says no, or where a batch is."""
+    if not send.flag & ONEWAY:
+        answer = Command.answer(send.codec, send.opaque, code, remark, fields)
+        connection.write(answer.write())
 
 
 @dataclass(eq=False)
@@ -73,34 +162,36 @@ class Sends:
         self._suffix = properties.encode({**EXTRA, "CLUSTER": cluster})
         self._longest_properties = properties.LONGEST - 1 - len(self._suffix)
         self._ids = UniqueIds(self.settings.registered, self.chance.getrandbits(16), self.chance)
-        self._admissions: dict[str, Admission] = {}
+        self._admitted: dict[str, dict[int, Queue]] = {}
+        """Queues of topics that may be sent to: all that does not depend on the single message."""
         self._until_saved: dict[Connection, list[headers.Send]] = {}
         self._bytes_held = 0
-        self.topics.changed.watch(lambda _: self._admissions.clear())
-        self.topics.saves.watch(lambda _: self._topics_saved())
+        self.topics.changed.watch(lambda _: self._admitted.clear())
+        self.topics.saves.watch(self._topics_saved)
 
     def take(self, connection: Connection, sends: list[headers.Send]) -> None:
         """Stages what may be sent and refuses the rest; the replies follow by their watermarks."""
         if connection in self._until_saved:
             self._hold(connection, sends)  # a connection's order is kept
             return
-        admissions, saved = self._admissions, self.topics.saved
+        admitted, unsaved = self._admitted, self.topics.unsaved
         staged: list[headers.Send] = []
         for send in sends:
             try:
-                admission = admissions.get(send.topic) or self.admit(send)
-                if admission.change > saved:
+                queues = admitted.get(send.topic) or self.admit(send)
+                if send.topic in unsaved:  # what it holds must not be acknowledged before
                     self._hold(connection, sends[sends.index(send) :])
                     break
-                queue = admission.queues.get(send.queue_id)
+                queue = queues.get(send.queue_id)
                 if queue is not None and send.marks & ASIDE == PLAIN and not send.batch:
-                    self._stage(connection, send, admission, queue)
+                    self._check(send)
+                    self.store.stage(send, queue, connection.born_host, self._suffix)
                     staged.append(send)
                 else:
                     # Replies stand in the order of the log: those before go first.
                     self.safe.add(connection, staged)
                     staged = []
-                    self._take_aside(connection, send, admission)
+                    self._take_aside(connection, send, queues)
             except Refused as refusal:
                 tell(connection, send, refusal.code, str(refusal))
         self.safe.add(connection, staged)
@@ -108,6 +199,7 @@ class Sends:
     def _hold(self, connection: Connection, sends: list[headers.Send]) -> None:
         """Keeps sends until their topic is on disk; if its save has failed, there is another."""
         held = self._until_saved.setdefault(connection, [])
+        hosts = len(connection.born_host), len(self.store.store_host)
         for send in sends:
             in_flight = self.safe.bytes_waiting + self.written.bytes_waiting
             if in_flight + self._bytes_held > self._most_in_flight:
@@ -115,21 +207,20 @@ class Sends:
             else:
                 held.append(send)
                 lengths = len(send.topic), len(send.body), len(send.properties)
-                self._bytes_held += records.size_of(*lengths, *HOSTS)
+                self._bytes_held += records.size_of(*lengths, *hosts)
         self.topics.save()
 
-    def _topics_saved(self) -> None:
+    def _topics_saved(self, failure: str | None) -> None:
         held, self._until_saved, self._bytes_held = self._until_saved, {}, 0
         for connection, sends in held.items():
-            failure = self.topics.failure
             if failure is None:
                 self.take(connection, sends)
                 continue
             for send in sends:
                 tell(connection, send, ResponseCode.SERVICE_NOT_AVAILABLE, failure)
 
-    def admit(self, send: headers.Send) -> Admission:
-        """What holds for every send to a topic, or Refused."""
+    def admit(self, send: headers.Send) -> dict[int, Queue]:
+        """What holds for every send to a topic, or Refused: the queues that sends have named."""
         topic = send.topic
         if why := names.topic_fault(topic, by_broker=True):
             raise Refused(ResponseCode.INVALID_PARAMETER, why)
@@ -141,26 +232,27 @@ class Sends:
             why = f"subscription group not exist, {group} \n{FAQ}"
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
         config = self.topics.find(topic) or self.topics.make_for_send(
-            topic, send.default_topic, send.default_topic_queues, unit=send.unit_mode
+            topic, send.default_topic, send.default_topic_queues
         )
         if config is None:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
-        multi = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
-        admission = Admission(config, {}, self.topics.change_of(topic), multi)
-        self._admissions[topic] = admission
-        return admission
+        return self._admitted.setdefault(topic, {})
 
-    def _take_aside(self, connection: Connection, send: headers.Send, admission: Admission) -> None:
+    def _take_aside(
+        self, connection: Connection, send: headers.Send, queues: dict[int, Queue]
+    ) -> None:
         """A send that needs more than a look: another text, another queue, several messages."""
         if send.batch:
-            sends = self._stage_batch(connection, send, admission)
+            sends = self._stage_batch(connection, send, queues)
         else:
             sends = [send]
             self._complete(send)
-            self._stage(connection, send, admission, self._queue_of(connection, send, admission))
-        replies = self.written if send.marks & headers.NO_WAIT else self.safe
-        replies.add(connection, sends, send if send.batch else None)
+            queue = self._queue_of(connection, send, queues)
+            self._check(send)
+            self.store.stage(send, queue, connection.born_host, self._suffix)
+        waiting = self.written if send.marks & headers.NO_WAIT else self.safe
+        waiting.add(connection, sends, send if send.batch else None)
 
     def _complete(self, send: headers.Send) -> None:
         """The properties in plain form, and an id where the client gave none (spec 02 15, 13)."""
@@ -171,15 +263,6 @@ class Sends:
             end = b"" if not text or text.endswith(b"\x02") else b"\x02"
             key = self._ids.make(self.clock.now_ms()).encode()
             send.rewrite(b"%s%sUNIQ_KEY\x01%s\x02" % (text, end, key))
-
-    def _stage(
-        self, connection: Connection, send: headers.Send, admission: Admission, queue: Queue
-    ) -> None:
-        """One send into the log, or Refused."""
-        self._check(send)
-        if admission.sys_flag:
-            send.sys_flag |= admission.sys_flag
-        self.store.stage(send, queue, connection.born_host, self._suffix)
 
     def _check(self, send: headers.Send) -> None:
         """What depends on the single message, batch members included."""
@@ -200,9 +283,12 @@ class Sends:
         if self.safe.bytes_waiting + self.written.bytes_waiting > self._most_in_flight:
             raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
 
-    def _queue_of(self, connection: Connection, send: headers.Send, admission: Admission) -> Queue:
+    def _queue_of(
+        self, connection: Connection, send: headers.Send, queues: dict[int, Queue]
+    ) -> Queue:
         """The queue that a send names; any, where its number is negative."""
-        config = admission.config
+        config = self.topics.find(send.topic)
+        assert config is not None, "it has just been admitted"
         most = max(config.read_queue_nums, config.write_queue_nums)
         if send.queue_id < 0 < config.write_queue_nums:
             send.queue_id = self.chance.randrange(config.write_queue_nums)
@@ -212,18 +298,18 @@ class Sends:
                 f"request queueId[{send.queue_id}] is illegal, {described(config)} "
                 f"Producer: {connection.remote}",
             )
-        queue = admission.queues[send.queue_id] = self.store.queue(send.topic, send.queue_id)
+        queue = queues[send.queue_id] = self.store.queue(send.topic, send.queue_id)
         return queue
 
     def _stage_batch(
-        self, connection: Connection, batch: headers.Send, admission: Admission
+        self, connection: Connection, batch: headers.Send, queues: dict[int, Queue]
     ) -> list[headers.Send]:
         """All members of a batch, or none: one place in one file, consecutive offsets."""
         if batch.topic.startswith(names.RETRY) or len(batch.topic) > names.LONGEST_TOPIC:
             why = f"batch request does not support retry group {batch.topic}"
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, why)
         self._check(batch)
-        queue = self._queue_of(connection, batch, admission)
+        queue = self._queue_of(connection, batch, queues)
         try:
             found = records.members(batch.body)
         except Malformed as error:
@@ -234,7 +320,7 @@ class Sends:
             member = headers.Send(
                 topic=batch.topic,
                 queue_id=batch.queue_id,
-                sys_flag=batch.sys_flag | admission.sys_flag,
+                sys_flag=batch.sys_flag,
                 born_ms=batch.born_ms,
                 message_flag=flag,
                 properties=properties.of_member(text, batch.properties),
@@ -248,7 +334,7 @@ class Sends:
         return members
 
 
-@handles(SendMessage, needs=Pub.topic("topic"), largest_body=LARGEST)
+@handles(SendMessage, needs=Pub(topic="topic"), largest_body=LARGEST)
 def send_message(
     sends: Sends, ask: SendMessage, request: Command, connection: Connection
 ) -> Outcome:

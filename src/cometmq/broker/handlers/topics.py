@@ -33,8 +33,6 @@ W = TypeVar("W", TopicConfigWrapper, SubscriptionGroupWrapper, ConsumerOffsetWra
 
 INHERIT, WRITE, READ = 1, 2, 4
 RW = READ | WRITE
-UNIT, HAS_UNIT_SUBSCRIPTION = 1, 2
-"""Bits of a topic's sysFlag."""
 
 SAVE_MS = 5_000
 
@@ -57,47 +55,50 @@ class Kept(Generic[W]):
         self._loaded: W = self.kind.read(found) if found else self.kind()
         self._version: DataVersion = self._loaded.data_version or DataVersion()  # type: ignore[truthy-bool]
         self._changes = 0
-        self._wanted = 0
-        self._saving = False
-        self.saved = 0
-        """The changes that are on disk, by their number."""
+        self.unsaved: set[str] = set()
+        """What is other than on disk, by name."""
+        self._taken: set[str] = set()
+        """Those of them that the save under way is bringing there."""
+        self._saving = self._again = False
         self.failure: str | None = None
         """Why the last save failed; None where it did not, and while another one is under way."""
-        self.saves: Signal[object] = Signal()
+        self.saves: Signal[str | None] = Signal()
+        """The end of each save, with its failure."""
 
     def wrapper(self) -> W:
         """The table as it is stored."""
         return self._loaded.but(data_version=self._version)
 
-    def _change(self, every: int = 1) -> int:
-        """Something is other than on disk now: the number that `saved` will reach."""
+    def _change(self, name: str, every: int = 1) -> None:
+        """This is other than on disk now."""
+        self.unsaved.add(name)
+        self._taken.discard(name)
         self._changes += 1
         if self._changes % every == 0:
             self._version = self._version.next(self.clock.now_ms())
-        return self._changes
 
     def save(self) -> None:
         """Saves what is not on disk yet, once more where that has failed before."""
-        self._wanted = self._changes
-        if self._saving or self.saved == self._changes:
-            return
-        self._saving = True
-        self.failure = None
-        change, content = self._changes, self.wrapper().write(pretty=True)
-        done = self.threads.run("files", lambda: self._file.save(content))
-        done.add_done_callback(lambda future: self._done(change, future))
+        self._again = self._saving
+        if self.unsaved and not self._saving:
+            self._saving = True
+            self.failure = None
+            self._taken = set(self.unsaved)
+            content = self.wrapper().write(pretty=True)
+            done = self.threads.run("files", lambda: self._file.save(content))
+            done.add_done_callback(self._done)
 
-    def _done(self, change: int, future: "asyncio.Future[None]") -> None:
+    def _done(self, future: "asyncio.Future[None]") -> None:
         self._saving = False
         try:
             future.result()
-            self.saved = change
+            self.unsaved -= self._taken
         except (StoreError, asyncio.CancelledError) as error:
             self.failure = f"{self._file.name} could not be saved: {error}"
             log.error("%s", self.failure)
         finally:
-            self.saves.fire(None)
-        if self.failure is None and self._wanted > change:
+            self.saves.fire(self.failure)
+        if self.failure is None and self._again:
             self.save()
 
     async def close(self) -> None:
@@ -116,7 +117,6 @@ class Topics(Kept[TopicConfigWrapper]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._configs = self._loaded.topic_config_table
-        self._changed_by: dict[str, int] = {}
         self.changed: Signal[str] = Signal()
         system = list(_system_topics(self.settings))
         self._system = {one.topic_name for one in system}
@@ -134,42 +134,35 @@ class Topics(Kept[TopicConfigWrapper]):
         """A topic that users neither make nor change."""
         return name in self._system or names.is_system_topic(name)
 
-    def change_of(self, name: str) -> int:
-        """The number of the change that this topic is from; it is on disk when `saved` is there."""
-        return self._changed_by.get(name, 0)
-
-    def put(self, config: TopicConfig) -> int:
-        """Makes a topic or changes it; the number of the save that has it."""
+    def put(self, config: TopicConfig) -> None:
+        """Makes a topic or changes it."""
         name = config.topic_name
         if self.find(name) != config:
             self._configs[name] = config
-            self._changed_by[name] = self._change()
+            self._change(name)
             self.save()
             self.changed.fire(name)
-        return self.change_of(name)
 
-    def make_for_send(
-        self, name: str, template: str, queues: int, *, unit: bool
-    ) -> TopicConfig | None:
+    def make_for_send(self, name: str, template: str, queues: int) -> TopicConfig | None:
         """Makes a topic because somebody sends to it; None where that is not allowed."""
         if name.startswith(names.RETRY):
-            return self.make_retry(name, 1, unit=unit)
+            return self.make_retry(name, 1)
         model, allowed = self.find(template), self.settings.auto_create_topic_enable
         if model is None or not model.perm & INHERIT or not allowed:
             return None
         count = min(queues, model.write_queue_nums)
         if count <= 0:
             return None
-        config = _config(name, count, model.perm & ~INHERIT, UNIT if unit else 0)
+        config = _config(name, count, model.perm & ~INHERIT)
         config = config.but(topic_filter_type=model.topic_filter_type)
         self.put(config)
         return config
 
-    def make_retry(self, name: str, queues: int, *, unit: bool) -> TopicConfig:
+    def make_retry(self, name: str, queues: int) -> TopicConfig:
         """The retry topic of a group, made where it is missing."""
         config = self.find(name)
         if config is None:
-            config = _config(name, queues, RW, HAS_UNIT_SUBSCRIPTION if unit else 0)
+            config = _config(name, queues)
             self.put(config)
         return config
 
@@ -187,14 +180,8 @@ def described(config: TopicConfig) -> str:
     )
 
 
-def _config(name: str, queues: int, perm: int = RW, flag: int = 0) -> TopicConfig:
-    return TopicConfig(
-        topic_name=name,
-        read_queue_nums=queues,
-        write_queue_nums=queues,
-        perm=perm,
-        topic_sys_flag=flag,
-    )
+def _config(name: str, queues: int, perm: int = RW) -> TopicConfig:
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
 
 
 def _system_topics(settings: BrokerSettings) -> Iterator[TopicConfig]:
@@ -204,12 +191,10 @@ def _system_topics(settings: BrokerSettings) -> Iterator[TopicConfig]:
     if settings.auto_create_topic_enable:
         yield _config(names.TEMPLATE_TOPIC, settings.default_topic_queue_nums, RW | INHERIT)
     yield _config("BenchmarkTest", 1024)
-    yield _config(cluster, 16 if settings.cluster_topic_enable else 1, RW | INHERIT)
-    yield _config(broker, 1, RW | INHERIT if settings.broker_topic_enable else INHERIT)
+    yield _config(cluster, 16, RW | INHERIT)
+    yield _config(broker, 1, RW | INHERIT)
     yield _config("OFFSET_MOVED_EVENT", 1)
     yield _config("SCHEDULE_TOPIC_XXXX", 18)
-    if settings.trace_topic_enable:
-        yield _config("RMQ_SYS_TRACE_TOPIC", 1)
     yield _config(f"{cluster}_REPLY_TOPIC", 1)
     yield _config("RMQ_SYS_TRANS_HALF_TOPIC", 1)
     yield _config("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1)
@@ -237,12 +222,11 @@ class Groups(Kept[SubscriptionGroupWrapper]):
         """The group is there already."""
         return name in self._loaded.subscription_group_table
 
-    def put(self, config: SubscriptionGroupConfig) -> int:
-        """Makes a group or changes it; the number of the save that has it."""
+    def put(self, config: SubscriptionGroupConfig) -> None:
+        """Makes a group or changes it."""
         self._loaded.subscription_group_table[config.group_name] = config
-        change = self._change()
+        self._change(config.group_name)
         self.save()
-        return change
 
 
 @handles(UpdateAndCreateTopic, needs=ADMIN)
@@ -264,7 +248,8 @@ def update_and_create_topic(topics: Topics, ask: UpdateAndCreateTopic, now_ms: i
         topic_sys_flag=ask.topic_sys_flag or 0,
         order=ask.order,
     )
-    return _when_saved(topics, topics.put(config), now_ms)
+    topics.put(config)
+    return _when_saved(topics, ask.topic, now_ms)
 
 
 @handles(GetTopicConfig, needs=ADMIN)
@@ -285,14 +270,15 @@ def update_and_create_group(
     config = SubscriptionGroupConfig.read(request.body)
     if why := names.group_fault(config.group_name):
         raise Refused(ResponseCode.INVALID_PARAMETER, why)
-    return _when_saved(groups, groups.put(config), now_ms)
+    groups.put(config)
+    return _when_saved(groups, config.group_name, now_ms)
 
 
-def _when_saved(kept: Topics | Groups, change: int, now_ms: int) -> Outcome:
+def _when_saved(kept: Topics | Groups, name: str, now_ms: int) -> Outcome:
     """The answer to an operator whose change must survive what happens next."""
 
     def decide(now_ms: int) -> Outcome:
-        if kept.saved >= change:
+        if name not in kept.unsaved:
             return Answer()
         if kept.failure is None and now_ms < until:
             return Wait(kept.saves, until, decide)
