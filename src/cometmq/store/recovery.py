@@ -12,14 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cometmq.kernel import records
-from cometmq.store.directory import (
-    Directory,
-    Mark,
-    Position,
-    PositionFile,
-    lock_directory,
-    prepare,
-)
+from cometmq.store.directory import Directory, Mark, Position, PositionFile, lock_directory, prepare
 from cometmq.store.disk import Disk, File, find_data, logger, write_all
 from cometmq.store.files import NURSERY, make_file
 from cometmq.store.queues import QueueFiles, Rebuilding, Walked

@@ -32,19 +32,6 @@ async def config_of(asker, topic):
     return TopicConfig.read(answer.body) if answer.code == 0 else None
 
 
-@pytest.mark.spec("PR36")
-@pytest.mark.parametrize(
-    ("topic", "unit", "flag"),
-    [("New", False, 0), ("New", True, 1), ("%RETRY%g", False, 0), ("%RETRY%g", True, 2)],
-)
-def test_a_topic_that_a_send_makes_is_marked_with_its_unit(broker, topic, unit, flag):
-    async def work(asker):
-        assert (await asker.send(topic, unit_mode=unit)).code == 0
-        assert (await config_of(asker, topic)).topic_sys_flag == flag
-
-    broker(work)
-
-
 def test_the_retry_topic_that_a_send_makes_has_one_queue_to_read_and_write(broker):
     async def work(asker):
         await asker.send("%RETRY%g", default_topic_queues=4)
@@ -112,17 +99,6 @@ def test_the_template_follows_its_setting_from_one_start_to_the_next(broker, dis
     assert found == [8, 16]
 
 
-def test_other_topics_of_the_system_stay_as_they_were_made(broker, disk):
-    async def look(asker):
-        return (await config_of(asker, "DefaultCluster")).write_queue_nums
-
-    found = [
-        broker(look, disk=disk, broker={"cluster_topic_enable": enabled})
-        for enabled in (True, False)
-    ]
-    assert found == [16, 16]
-
-
 @pytest.mark.parametrize(
     ("settings", "topic", "expected"),
     [
@@ -130,11 +106,8 @@ def test_other_topics_of_the_system_stay_as_they_were_made(broker, disk):
         ({"default_topic_queue_nums": 3}, "TBW102", (3, 7)),
         ({"auto_create_topic_enable": False}, "TBW102", None),
         ({}, "DefaultCluster", (16, 7)),
-        ({"cluster_topic_enable": False}, "DefaultCluster", (1, 7)),
         ({}, "broker-a", (1, 7)),
-        ({"broker_topic_enable": False}, "broker-a", (1, 1)),
         ({}, "RMQ_SYS_TRACE_TOPIC", None),
-        ({"trace_topic_enable": True}, "RMQ_SYS_TRACE_TOPIC", (1, 6)),
         ({}, "BenchmarkTest", (1024, 6)),
         ({}, "SCHEDULE_TOPIC_XXXX", (18, 6)),
         ({}, "SELF_TEST_TOPIC", (1, 6)),

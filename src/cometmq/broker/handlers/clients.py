@@ -44,6 +44,7 @@ class Group:
     """A group of consumers as its members describe it."""
 
     model: str = "CLUSTERING"
+    notifies: bool = True
     fingerprint: int | None = None
     members: dict[Connection, Member] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
@@ -76,7 +77,8 @@ class Clients:
             group.model = one.message_model or group.model
             group.fingerprint = beat.heartbeat_fingerprint
             changed |= _subscribe(group, one.subscription_data_set)
-        if changed and notify:
+        group.notifies = notify
+        if changed:
             self._notify(name, group)
         return stale if beat.without_sub else beat.heartbeat_fingerprint == 0
 
@@ -96,7 +98,7 @@ class Clients:
 
     def _notify(self, name: str, group: Group) -> None:
         """Tells every member, a new one included, that the members are others now."""
-        if group.model != BROADCASTING:
+        if group.notifies and group.model != BROADCASTING:
             told = Command.request(NotifyConsumerIdsChanged(name)).oneway().write()
             for connection in group.members:
                 connection.write(told)
@@ -113,18 +115,12 @@ class Clients:
 
 def _subscribe(group: Group, told: tuple[SubscriptionData, ...]) -> bool:
     """Takes a heartbeat's subscriptions; whether a topic came or went (a new text notifies not)."""
-    changed = False
-    for one in told:
-        topic = one.topic or ""
-        known = group.subscriptions.get(topic)
-        if known is None or one.sub_version > known.sub_version:
-            group.subscriptions[topic] = one
-            changed |= known is None
-    wanted = [one.topic for one in told]
-    for topic in [topic for topic in group.subscriptions if topic not in wanted]:
-        del group.subscriptions[topic]
-        changed = True
-    return changed
+    before, now = group.subscriptions, {one.topic or "": one for one in told}
+    group.subscriptions = {
+        topic: max(before.get(topic, one), one, key=lambda known: known.sub_version)
+        for topic, one in now.items()
+    }
+    return before.keys() != now.keys()
 
 
 @handles(HeartBeat, needs=OPEN, largest_body=LARGEST_BEAT)

@@ -12,16 +12,9 @@ from dataclasses import dataclass, field
 from cometmq.broker.handlers.topics import Groups, Topics, described
 from cometmq.broker.settings import BrokerSettings
 from cometmq.kernel import Malformed, headers, records, replies
-from cometmq.message import UniqueIds, names, offset_id, properties
+from cometmq.message import SysFlag, UniqueIds, names, offset_id, properties
 from cometmq.net import Connection
-from cometmq.protocol import (
-    ONEWAY,
-    Command,
-    RequestHeader,
-    ResponseCode,
-    SendAnswer,
-    SendMessage,
-)
+from cometmq.protocol import ONEWAY, Command, RequestHeader, ResponseCode, SendAnswer, SendMessage
 from cometmq.runtime import Clock, Timer
 from cometmq.serving import FAQ, Outcome, Pub, Refused, handles
 from cometmq.store import Fault, Queue, Store, Watermark
@@ -164,6 +157,8 @@ class Sends:
         self._ids = UniqueIds(self.settings.registered, self.chance.getrandbits(16), self.chance)
         self._admitted: dict[str, dict[int, Queue]] = {}
         """Queues of topics that may be sent to: all that does not depend on the single message."""
+        self._flags: dict[str, int] = {}
+        """What the broker adds to the sysFlag of these topics' messages."""
         self._until_saved: dict[Connection, list[headers.Send]] = {}
         self._bytes_held = 0
         self.topics.changed.watch(lambda _: self._admitted.clear())
@@ -237,6 +232,8 @@ class Sends:
         if config is None:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)
+        multi = config.topic_filter_type == "MULTI_TAG"
+        self._flags[topic] = SysFlag.MULTI_TAGS if multi else 0
         return self._admitted.setdefault(topic, {})
 
     def _take_aside(
@@ -282,6 +279,7 @@ class Sends:
             )
         if self.safe.bytes_waiting + self.written.bytes_waiting > self._most_in_flight:
             raise Refused(ResponseCode.SYSTEM_BUSY, BUSY)
+        send.sys_flag |= self._flags[send.topic]
 
     def _queue_of(
         self, connection: Connection, send: headers.Send, queues: dict[int, Queue]
