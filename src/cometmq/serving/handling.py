@@ -131,9 +131,9 @@ class Gate:
 
     def check(self, handler: Handler, local: Address, peer: Address) -> None:
         """Refused where the peer may not ask this."""
-        if handler.needs.kind != "admin" or not self._guarded or is_loopback(peer.host):
-            return
-        if peer.host == local.host:  # one address at both ends: the peer is this machine
+        # One address at both ends: the peer is this machine.
+        is_here = is_loopback(peer.host) or peer.host == local.host
+        if handler.needs.kind != "admin" or not self._guarded or is_here:
             return
         if not any(ipaddress.ip_address(peer.host) in one for one in self._allowed):
             raise Refused(

@@ -2,7 +2,7 @@
 
 import enum
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 class FlushDiskType(enum.Enum):
@@ -10,10 +10,6 @@ class FlushDiskType(enum.Enum):
 
     SYNC_FLUSH = "SYNC_FLUSH"
     ASYNC_FLUSH = "ASYNC_FLUSH"
-
-
-def _physical_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class StoreSettings:
     """The same for what a start would have to read: log bytes whose entries are in no file yet."""
     max_open_files: int = 512
     """Files that readers hold open."""
-    physical_memory: int = field(default_factory=_physical_memory)
+    physical_memory: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     """What accessMessageInMemoryMaxRatio is a part of."""
 
     def __post_init__(self) -> None:
