@@ -89,10 +89,10 @@ class Broker:
         self._driver = Driver(served, self._gate, clock, sends.take, settings.max_waiting_requests)
         ends.callback(self._driver.close)
         pool = Pool(self.network)
+        ends.callback(pool.close)
         self._registration = Registration(settings, self._name_servers, pool, topics, registered)
         ends.push_async_callback(self._registration.close)
-        tasks = await Scope().__aenter__()
-        ends.push_async_callback(tasks.close)
+        tasks = await ends.enter_async_context(Scope())
         self._registration.start(tasks)
         offsets_s = settings.flush_consumer_offset_interval / 1000
         tasks.start(_every(offsets_s, offsets.save), "save offsets")

@@ -104,4 +104,3 @@ class Registration:
                 await self.pool.ask(server, header, LEAVE_S)
             except CometError as error:
                 log.warning("not unregistered at %s: %s", server, error)
-        self.pool.close()

@@ -152,13 +152,12 @@ class Routes:
     async def _ask(self, topic: str) -> Route:
         """Asks the server that answered last; the others in turn while it does not."""
         tried: list[str] = []
-        for _ in range(len(self.servers)):
-            server = self.servers[0]
+        for server in tuple(self.servers):
             try:
                 answer = await self._pool.ask(server, GetRouteInfo(topic))
             except CometError as error:
                 tried.append(str(error))
-                self.servers.append(self.servers.pop(0))
+                self.servers.sort(key=lambda one: one == server)  # the last one, for all who ask
                 continue
             if answer.code == ResponseCode.TOPIC_NOT_EXIST:
                 raise NoRoute(

@@ -204,7 +204,7 @@ class Server:
         for connection in list(self._open):
             connection.idle_s += SWEEP_S
             if connection.idle_s > self.limits.idle_s:
-                connection.close()
+                connection.abort()  # what was written for it will not be taken either
         self._sweeper.start(SWEEP_S)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TypeAlias, cast
 
 from cometmq.kernel import Malformed, frames, headers
@@ -54,7 +54,7 @@ class Driver:
         """Serves what one read brought, in its order."""
         if self._closed:
             return
-        for kind, run in groupby(items, type):
+        for kind, run in groupby(takewhile(lambda _: connection.usable, items), type):
             if kind is headers.Send:
                 assert self.lane is not None, "only a broker lets the kernel read sends"
                 self.lane(connection, cast(list[headers.Send], list(run)))

@@ -85,7 +85,7 @@ class Jobs:
         yield future
         self._running -= 1
         self._ended.fire(None)
-        error = future.exception()
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if error is not None and not isinstance(error, StoreError):
             # A bug of ours must not leave anybody waiting, nor be hidden.
             logger.error("a job of the store has failed", exc_info=error)

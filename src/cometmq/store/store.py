@@ -260,7 +260,7 @@ class Store:
         for part in (self._filer, self._log, self._reader):
             part.close()
         try:
-            await self._threads.run("files", lambda: self._leave(is_clean))
+            await asyncio.shield(self._threads.run("files", lambda: self._leave(is_clean)))
         except StoreError as error:
             logger.error("the store was not closed cleanly: %s", error)
 

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from cometmq.kernel import frames
 from cometmq.message import host_text
 from cometmq.protocol import (
+    Command,
     ConsumerData,
     ConsumerIds,
     ConsumerSendMsgBack,
@@ -30,7 +32,7 @@ from cometmq.protocol import (
     ViewMessageById,
 )
 from cometmq.store import MemoryDisk
-from tests.unit.broker.conftest import connect
+from tests.unit.broker.conftest import connect, wire
 
 
 def beat(me, *topics, group="g", **more):
@@ -268,3 +270,14 @@ def test_a_message_of_a_new_topic_is_acknowledged_only_when_the_topic_is_on_disk
         return b'"New"' in bytes(disk.names["config/topics.json"].read(1 << 20, 0))
 
     assert broker(work, disk=disk)
+
+
+def test_what_stands_behind_a_broken_frame_is_not_served(broker):
+    async def work(asker):
+        bare = await wire(asker.node)
+        broken = frames.join(0, b"no JSON", b"")
+        bare.write(broken + Command.request(HeartBeat(), beat("ghost", "T")).write())
+        await asyncio.sleep(1)
+        assert await members(asker) == "no consumer for this group, g"
+
+    broker(work)

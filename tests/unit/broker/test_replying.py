@@ -243,3 +243,19 @@ def test_another_connections_sends_go_on_while_one_has_ended(broker, disk):
             await gone
 
     broker(work, disk=disk)
+
+
+@pytest.mark.spec("STO-15")
+def test_a_write_that_fails_answers_nobody_whose_sync_is_still_running(broker, disk):
+    async def work(asker):
+        await promised(asker)
+        disk.sync_s = 1.0
+        before = start(asker.send(body=b"before"))
+        await asyncio.sleep(0.3)
+        disk.fail_once("pwrite", "commitlog")
+        assert (await asker.send(body=b"not written")).code == 14
+        assert not before.done()
+        assert (await before).code == 0
+        assert [one.body for one in await asker.stored()][-1:] == [b"before"]
+
+    broker(work, disk=disk)

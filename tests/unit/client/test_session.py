@@ -302,3 +302,14 @@ def test_a_broker_that_is_in_no_route_any_more_is_named(stage):
                 await producer.send_oneway(HI, queue=nobody)
 
     stage(work)
+
+
+def test_all_who_ask_while_a_name_server_is_away_are_answered_by_another(stage):
+    async def work(stage):
+        stage.names[0].close()
+        for n in range(4):
+            async with stage.producer(random=random.Random(n)) as producer:
+                found = await asyncio.gather(*(producer.send(HI) for _ in range(8)))
+                assert len(found) == 8
+
+    stage(work, names=2)

@@ -90,10 +90,9 @@ class Replies:
             self._answer(self._waiting.popleft(), ResponseCode.SUCCESS)
 
     def _broken(self, fault: Fault) -> None:
-        self._passed(fault.beyond)
         stored, lost = ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SERVICE_NOT_AVAILABLE
-        while self._waiting:
-            self._answer(self._waiting.popleft(), stored if fault.stored else lost, fault.why)
+        while self._waiting and self._waiting[-1].end > fault.beyond:
+            self._answer(self._waiting.pop(), stored if fault.stored else lost, fault.why)
 
     def _answer(self, waiting: _Waiting, code: int, remark: str = "") -> None:
         """Says where the messages are, or that nothing of them was stored."""
