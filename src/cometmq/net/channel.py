@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cometmq.kernel import frames
-from cometmq.kernel.faults import Malformed
+from cometmq.kernel import Malformed, frames
 from cometmq.net.connection import Connection, Limits
 from cometmq.net.network import Address, LocalNetwork, Network
 from cometmq.protocol import Command, RequestHeader

@@ -6,8 +6,7 @@ from typing import Self
 
 import msgspec
 
-from cometmq.kernel import frames
-from cometmq.kernel.faults import Malformed
+from cometmq.kernel import Malformed, frames
 from cometmq.protocol.bodies import Body
 from cometmq.protocol.codes import LANGUAGES, OTHER, OURS, SERVER, VERSION, WIDE_CODES
 from cometmq.protocol.fastjson import BadBody

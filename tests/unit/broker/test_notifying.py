@@ -277,15 +277,17 @@ def test_of_several_groups_in_a_heartbeat_one_unknown_is_enough_to_want_it_whole
     broker(work)
 
 
+@pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("model", ["CLUSTERING", "BROADCASTING"])
 @pytest.mark.parametrize("queues", [1, 3])
-def test_a_heartbeat_makes_the_retry_topic_as_the_group_wants_it(broker, queues, model):
+def test_a_heartbeat_makes_the_retry_topic_as_the_group_wants_it(broker, queues, model, unit):
     async def work(asker):
         config = SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues)
         await asker.ask(UpdateAndCreateSubscriptionGroup(), config.write())
-        await asker.ask(HeartBeat(), beat("one", wants(), model=model))
+        await asker.ask(HeartBeat(), beat("one", wants(), model=model, unit=unit))
         made = TopicConfig.read((await asker.ask(GetTopicConfig("%RETRY%g"))).body)
         assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (queues, queues, 6)
+        assert made.topic_sys_flag == (2 if unit else 0)
 
     broker(work)
 
@@ -300,7 +302,6 @@ def test_a_group_without_retry_queues_has_no_retry_topic(broker):
     broker(work)
 
 
-@pytest.mark.xfail(strict=True, reason="make_retry never sets the order flag (spec 04 13.1)")
 def test_the_retry_topic_of_a_group_with_an_ordered_topic_is_ordered_too(broker):
     async def work(asker):
         kind = TopicFilterType.SINGLE_TAG

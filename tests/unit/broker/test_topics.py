@@ -32,6 +32,19 @@ async def config_of(asker, topic):
     return TopicConfig.read(answer.body) if answer.code == 0 else None
 
 
+@pytest.mark.spec("PR36")
+@pytest.mark.parametrize(
+    ("topic", "unit", "flag"),
+    [("New", False, 0), ("New", True, 1), ("%RETRY%g", False, 0), ("%RETRY%g", True, 2)],
+)
+def test_a_topic_that_a_send_makes_is_marked_with_its_unit(broker, topic, unit, flag):
+    async def work(asker):
+        assert (await asker.send(topic, unit_mode=unit)).code == 0
+        assert (await config_of(asker, topic)).topic_sys_flag == flag
+
+    broker(work)
+
+
 def test_the_retry_topic_that_a_send_makes_has_one_queue_to_read_and_write(broker):
     async def work(asker):
         await asker.send("%RETRY%g", default_topic_queues=4)

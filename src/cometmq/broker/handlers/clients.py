@@ -142,7 +142,10 @@ def heart_beat(
         if config is None:
             continue
         if config.retry_queue_nums > 0:
-            topics.make_retry(names.retry_topic(config.group_name), config.retry_queue_nums)
+            name, wanted = names.retry_topic(config.group_name), one.subscription_data_set
+            known = [topics.find(told.topic or "") for told in wanted]
+            order = any(topic is not None and topic.order for topic in known)
+            topics.make_retry(name, config.retry_queue_nums, unit=one.unit_mode, order=order)
         notify = config.notify_consumer_ids_changed_enable
         send_all |= clients.beat(connection, beat, one, notify=notify)
     return HeartBeatAnswer(knows_fingerprints=True, changed=send_all)

@@ -225,9 +225,7 @@ class Sends:
         if group != topic and self.groups.find(group) is None:
             why = f"subscription group not exist, {group} \n{FAQ}"
             raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
-        config = self.topics.find(topic) or self.topics.make_for_send(
-            topic, send.default_topic, send.default_topic_queues
-        )
+        config = self.topics.find(topic) or self.topics.make_for_send(send)
         if config is None:
             why = f"topic[{topic}] not exist, apply first please!\n{FAQ}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, why)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from cometmq.broker.settings import BrokerSettings
+from cometmq.kernel import headers
 from cometmq.message import names
 from cometmq.protocol import (
     Command,
@@ -33,6 +34,8 @@ W = TypeVar("W", TopicConfigWrapper, SubscriptionGroupWrapper, ConsumerOffsetWra
 
 INHERIT, WRITE, READ = 1, 2, 4
 RW = READ | WRITE
+UNIT, HAS_UNIT_SUBSCRIPTION = 1, 2
+"""Bits of a topic's sysFlag."""
 
 SAVE_MS = 5_000
 
@@ -143,26 +146,27 @@ class Topics(Kept[TopicConfigWrapper]):
             self.save()
             self.changed.fire(name)
 
-    def make_for_send(self, name: str, template: str, queues: int) -> TopicConfig | None:
+    def make_for_send(self, send: headers.Send) -> TopicConfig | None:
         """Makes a topic because somebody sends to it; None where that is not allowed."""
-        if name.startswith(names.RETRY):
-            return self.make_retry(name, 1)
-        model, allowed = self.find(template), self.settings.auto_create_topic_enable
+        if send.topic.startswith(names.RETRY):
+            return self.make_retry(send.topic, 1, unit=send.unit_mode)
+        model, allowed = self.find(send.default_topic), self.settings.auto_create_topic_enable
         if model is None or not model.perm & INHERIT or not allowed:
             return None
-        count = min(queues, model.write_queue_nums)
+        count = min(send.default_topic_queues, model.write_queue_nums)
         if count <= 0:
             return None
-        config = _config(name, count, model.perm & ~INHERIT)
-        config = config.but(topic_filter_type=model.topic_filter_type)
-        self.put(config)
-        return config
+        kind, flag = model.topic_filter_type, UNIT if send.unit_mode else 0
+        config = _config(send.topic, count, model.perm & ~INHERIT)
+        self.put(config.but(topic_filter_type=kind, topic_sys_flag=flag))
+        return self.find(send.topic)
 
-    def make_retry(self, name: str, queues: int) -> TopicConfig:
+    def make_retry(self, name: str, queues: int, *, unit: bool, order: bool = False) -> TopicConfig:
         """The retry topic of a group, made where it is missing."""
         config = self.find(name)
         if config is None:
-            config = _config(name, queues)
+            flag = HAS_UNIT_SUBSCRIPTION if unit else 0
+            config = _config(name, queues).but(topic_sys_flag=flag, order=order)
             self.put(config)
         return config
 
